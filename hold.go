@@ -29,6 +29,8 @@ const (
 	HoldNodeLeaving   = "node_leaving"   // the node ends, and hands out nothing more
 	HoldLimit         = "limit"          // its concurrency key has no permit left
 	HoldNamedLimit    = "named_limit"    // nor has its actor type, which a Dapr sidecar has limited
+	HoldRate          = "rate_limit"     // the rate of its concurrency key or namespace lets none begin yet
+	HoldQuota         = "quota"          // its namespace has as many attempts in force as it may
 	HoldStaged        = "staged"         // it is parked in the store; a list does not know why
 
 	HoldPartitionUnowned = "partition_unowned" // no node that can be reached owns its partition

@@ -21,8 +21,12 @@ type Namespace struct {
 	// UnservedAfter is for how long a queue of the namespace must be unserved before an event says so, from
 	// 1 min to 24 h; default [DefaultUnservedAfter].
 	UnservedAfter time.Duration
-	// Quotas bound what is put into the namespace.
+	// Quotas bound what the namespace as a whole may have and use.
 	Quotas Quotas
+	// RateLimits is, for each concurrency key, how often attempts of the jobs with that key may begin, across
+	// the cluster. A retry is an attempt. What may not begin yet waits in line. A concurrency limit of the
+	// same key holds beside it.
+	RateLimits map[string]Rate
 	// Used is what the namespace has of what its quotas bound; nil if it is not told. Only
 	// [Namespaces.GetNamespace] tells it, of a namespace with a quota of jobs or bytes; a put ignores it.
 	Used *Usage
@@ -32,8 +36,8 @@ type Namespace struct {
 }
 
 // Over returns the result of putting n over the settings in force; the generation grows if anything changes.
-// A put meant for another generation is refused. So is a put without a generation that gives no limits, no
-// webhooks or no quotas, and would remove those that there are: an empty body must not lift them.
+// A put meant for another generation is refused. So is a put without a generation that gives no limits,
+// quotas or webhooks, and would remove those that there are: an empty body must not lift them.
 func (n Namespace) Over(old Namespace) (Namespace, error) {
 	switch {
 	case n.Generation != 0 && n.Generation != old.Generation:
@@ -44,6 +48,16 @@ func (n Namespace) Over(old Namespace) (Namespace, error) {
 			"it would remove the limits that namespace %q has, %d of them; "+
 				"to do that say the generation that is to be replaced, %d, in generation or If-Match",
 			old.Name, len(old.ConcurrencyLimits), old.Generation)
+	case n.Generation == 0 && len(n.RateLimits) == 0 && len(old.RateLimits) != 0:
+		return old, Errorf(FailedPrecondition, "rate_limits",
+			"it would remove the rate limits that namespace %q has, %d of them; "+
+				"to do that say the generation that is to be replaced, %d, in generation or If-Match",
+			old.Name, len(old.RateLimits), old.Generation)
+	case n.Generation == 0 && n.Quotas == (Quotas{}) && old.Quotas != (Quotas{}):
+		return old, Errorf(FailedPrecondition, "quotas",
+			"it would remove the quotas that namespace %q has; "+
+				"to do that say the generation that is to be replaced, %d, in generation or If-Match",
+			old.Name, old.Generation)
 	case n.Generation == 0 && len(n.Webhooks) == 0 && len(old.Webhooks) != 0:
 		return old, Errorf(FailedPrecondition, "webhooks",
 			"it would remove the webhooks that namespace %q has, %d of them; "+
@@ -64,7 +78,7 @@ func (n Namespace) Over(old Namespace) (Namespace, error) {
 // SetsLike reports whether n sets the same as o. Names, generations and what is used do not count.
 func (n *Namespace) SetsLike(o *Namespace) bool {
 	return n.Strict == o.Strict && maps.Equal(n.ConcurrencyLimits, o.ConcurrencyLimits) &&
-		n.UnservedAfter == o.UnservedAfter && n.Quotas == o.Quotas &&
+		n.UnservedAfter == o.UnservedAfter && n.Quotas == o.Quotas && maps.Equal(n.RateLimits, o.RateLimits) &&
 		slices.EqualFunc(n.Webhooks, o.Webhooks, Webhook.equal)
 }
 
@@ -72,6 +86,7 @@ func (n *Namespace) SetsLike(o *Namespace) bool {
 func (n *Namespace) Clone() Namespace {
 	c := *n
 	c.ConcurrencyLimits = maps.Clone(n.ConcurrencyLimits)
+	c.RateLimits = maps.Clone(n.RateLimits)
 	c.Webhooks = slices.Clone(n.Webhooks)
 	for i := range c.Webhooks {
 		c.Webhooks[i] = c.Webhooks[i].clone()
@@ -94,8 +109,9 @@ func (n *Namespace) Validate() error {
 			return err
 		}
 	}
-	return cmp.Or(checkWebhooks(n.Webhooks), n.Quotas.validate(),
-		checkSpan("unserved_after", n.UnservedAfter, MinUnservedAfter, MaxUnservedAfter))
+	return cmp.Or(checkWebhooks(n.Webhooks),
+		checkSpan("unserved_after", n.UnservedAfter, MinUnservedAfter, MaxUnservedAfter),
+		n.Quotas.Validate(), checkRates(n.RateLimits))
 }
 
 // Bounds on [Namespace.UnservedAfter], and its default.

@@ -2,7 +2,8 @@ package carillon
 
 import "cmp"
 
-// Quotas are how much a namespace may have, over the whole cluster. The zero value of a field is no quota.
+// Quotas are how much a namespace as a whole may have and use, over the whole cluster. The zero value of a
+// field is no quota.
 //
 // Jobs that exist are changed and deleted whatever Jobs is, and stay when a quota is set below what there is.
 type Quotas struct {
@@ -10,6 +11,10 @@ type Quotas struct {
 	PayloadBytes int64 // most bytes of data of its jobs together, at most [MaxQuotaBytes]
 	// Puts is how often jobs may be put, created, changed, deleted and triggered; each job of a batch counts.
 	Puts Rate
+	// Runs is how often attempts of the namespace may begin, whatever their target.
+	Runs Rate
+	// ConcurrentRuns is how many attempts of the namespace may be in force at a time, whatever their target.
+	ConcurrentRuns int64
 }
 
 // Upper bounds of quotas.
@@ -27,10 +32,12 @@ type Usage struct {
 	PayloadBytes int64
 }
 
-func (q *Quotas) validate() error {
+// Validate returns an error about the first wrong field.
+func (q *Quotas) Validate() error {
 	return cmp.Or(checkAmount("quotas.jobs", q.Jobs, MaxQuotaJobs),
 		checkAmount("quotas.payload_bytes", q.PayloadBytes, MaxQuotaBytes),
-		q.Puts.validate("quotas.puts"))
+		checkQuotaRate("quotas.puts", q.Puts), checkQuotaRate("quotas.runs", q.Runs),
+		checkAmount("quotas.concurrent_runs", q.ConcurrentRuns, MaxLimit))
 }
 
 func checkAmount(field string, n, most int64) error {
@@ -38,4 +45,11 @@ func checkAmount(field string, n, most int64) error {
 		return invalid(field, "%d is out of range 0-%d; 0 is no quota", n, most)
 	}
 	return nil
+}
+
+func checkQuotaRate(field string, r Rate) error {
+	if r == (Rate{}) {
+		return nil
+	}
+	return r.Validate(field)
 }

@@ -1,6 +1,9 @@
 package wire
 
 import (
+	"maps"
+	"slices"
+
 	"github.com/carillonhq/carillon"
 	pb "github.com/carillonhq/carillon/api/carillon/v1"
 )
@@ -10,7 +13,8 @@ func NamespaceToProto(n *carillon.Namespace) *pb.Namespace {
 	return &pb.Namespace{Name: n.Name, Strict: n.Strict,
 		ConcurrencyLimits: limitsToProto(n.ConcurrencyLimits), Generation: n.Generation,
 		Webhooks: toEach(n.Webhooks, webhookToProto), UnservedAfter: durationText(n.UnservedAfter),
-		Quotas: quotasToProto(&n.Quotas), Used: ifGiven(n.Used, usageToProto)}
+		Quotas: quotasToProto(&n.Quotas), RateLimits: ratesToProto(n.RateLimits),
+		Used: ifGiven(n.Used, usageToProto)}
 }
 
 // NamespacePageToProto is the page as a message.
@@ -34,40 +38,7 @@ func PutNamespaceToProto(n *carillon.Namespace) *pb.PutNamespaceRequest {
 	return &pb.PutNamespaceRequest{Name: n.Name, Strict: n.Strict,
 		ConcurrencyLimits: limitsToProto(n.ConcurrencyLimits), Generation: n.Generation,
 		Webhooks: toEach(n.Webhooks, webhookToProto), UnservedAfter: durationText(n.UnservedAfter),
-		Quotas: quotasToProto(&n.Quotas)}
-}
-
-func quotasToProto(q *carillon.Quotas) *pb.Quotas {
-	if *q == (carillon.Quotas{}) {
-		return nil
-	}
-	return &pb.Quotas{Jobs: q.Jobs, PayloadBytes: q.PayloadBytes, Puts: rateToProto(&q.Puts)}
-}
-
-func (f *first) quotas(m *pb.Quotas) carillon.Quotas {
-	return carillon.Quotas{Jobs: m.GetJobs(), PayloadBytes: m.GetPayloadBytes(),
-		Puts: f.rate(m.GetPuts(), "quotas.puts")}
-}
-
-func rateToProto(r *carillon.Rate) *pb.Rate {
-	if *r == (carillon.Rate{}) {
-		return nil
-	}
-	return &pb.Rate{Count: r.Count, Period: durationText(r.Period), Burst: r.Burst}
-}
-
-// rate is a rate by the API name of its field.
-func (f *first) rate(m *pb.Rate, field string) carillon.Rate {
-	return carillon.Rate{Count: m.GetCount(), Period: f.duration(m.GetPeriod(), field+".period"),
-		Burst: m.GetBurst()}
-}
-
-func usageToProto(u *carillon.Usage) *pb.Usage {
-	return &pb.Usage{Jobs: u.Jobs, PayloadBytes: u.PayloadBytes}
-}
-
-func usageFromProto(m *pb.Usage) *carillon.Usage {
-	return &carillon.Usage{Jobs: m.GetJobs(), PayloadBytes: m.GetPayloadBytes()}
+		Quotas: quotasToProto(&n.Quotas), RateLimits: ratesToProto(n.RateLimits)}
 }
 
 func limitsToProto(limits map[string]int) map[string]int32 {
@@ -90,6 +61,7 @@ type namespaceMessage interface {
 	GetWebhooks() []*pb.Webhook
 	GetUnservedAfter() string
 	GetQuotas() *pb.Quotas
+	GetRateLimits() map[string]*pb.Rate
 }
 
 // NamespaceFromProto is the message, or the request, as settings.
@@ -102,7 +74,8 @@ func NamespaceFromProto(m namespaceMessage) (carillon.Namespace, error) {
 func (f *first) namespace(m namespaceMessage) carillon.Namespace {
 	n := carillon.Namespace{Name: m.GetName(), Strict: m.GetStrict(), Generation: m.GetGeneration(),
 		Webhooks:      fromEach(m.GetWebhooks(), webhookFromProto),
-		UnservedAfter: f.duration(m.GetUnservedAfter(), "unserved_after"), Quotas: f.quotas(m.GetQuotas())}
+		UnservedAfter: f.duration(m.GetUnservedAfter(), "unserved_after"),
+		Quotas:        f.quotas(m.GetQuotas())}
 	if shown, ok := m.(interface{ GetUsed() *pb.Usage }); ok {
 		n.Used = ifGiven(shown.GetUsed(), usageFromProto)
 	}
@@ -112,7 +85,58 @@ func (f *first) namespace(m namespaceMessage) carillon.Namespace {
 	for key, limit := range m.GetConcurrencyLimits() {
 		n.ConcurrencyLimits[key] = int(limit)
 	}
+	if len(m.GetRateLimits()) > 0 {
+		n.RateLimits = make(map[string]carillon.Rate, len(m.GetRateLimits()))
+	}
+	for _, key := range slices.Sorted(maps.Keys(m.GetRateLimits())) {
+		n.RateLimits[key] = f.rate(m.GetRateLimits()[key], "rate_limits."+key)
+	}
 	return n
+}
+
+func quotasToProto(q *carillon.Quotas) *pb.Quotas {
+	if *q == (carillon.Quotas{}) {
+		return nil
+	}
+	return &pb.Quotas{Jobs: q.Jobs, PayloadBytes: q.PayloadBytes, Puts: rateToProto(q.Puts),
+		Runs: rateToProto(q.Runs), ConcurrentRuns: q.ConcurrentRuns}
+}
+
+func (f *first) quotas(m *pb.Quotas) carillon.Quotas {
+	return carillon.Quotas{Jobs: m.GetJobs(), PayloadBytes: m.GetPayloadBytes(),
+		Puts: f.rate(m.GetPuts(), "quotas.puts"), Runs: f.rate(m.GetRuns(), "quotas.runs"),
+		ConcurrentRuns: m.GetConcurrentRuns()}
+}
+
+func usageToProto(u *carillon.Usage) *pb.Usage {
+	return &pb.Usage{Jobs: u.Jobs, PayloadBytes: u.PayloadBytes}
+}
+
+func usageFromProto(m *pb.Usage) *carillon.Usage {
+	return &carillon.Usage{Jobs: m.GetJobs(), PayloadBytes: m.GetPayloadBytes()}
+}
+
+func ratesToProto(rates map[string]carillon.Rate) map[string]*pb.Rate {
+	if len(rates) == 0 {
+		return nil
+	}
+	out := make(map[string]*pb.Rate, len(rates))
+	for key, r := range rates {
+		out[text(key)] = rateToProto(r)
+	}
+	return out
+}
+
+func rateToProto(r carillon.Rate) *pb.Rate {
+	if r == (carillon.Rate{}) {
+		return nil
+	}
+	return &pb.Rate{Count: r.Count, Period: durationText(r.Period), Burst: r.Burst}
+}
+
+func (f *first) rate(m *pb.Rate, field string) carillon.Rate {
+	return carillon.Rate{Count: m.GetCount(), Period: f.duration(m.GetPeriod(), field+".period"),
+		Burst: m.GetBurst()}
 }
 
 func webhookToProto(w *carillon.Webhook) *pb.Webhook {

@@ -177,6 +177,8 @@ func (f *protoFiller) fill(m protoreflect.Message, depth int) {
 			continue
 		}
 		switch {
+		case fd.IsMap() && fd.MapValue().Message() != nil:
+			f.fill(m.Mutable(fd).Map().Mutable(f.scalar(fd.MapKey()).MapKey()).Message(), depth+1)
 		case fd.IsMap():
 			m.Mutable(fd).Map().Set(f.scalar(fd.MapKey()).MapKey(), f.scalar(fd.MapValue()))
 		case fd.IsList() && fd.Message() != nil:
@@ -345,7 +347,7 @@ func (f *wordFiller) fill(v reflect.Value, depth int) {
 		v.SetUint(enumValue)
 	case reflect.Float64:
 		v.SetFloat(float64(f.n) + 0.5)
-	case reflect.Int:
+	case reflect.Int, reflect.Int64:
 		v.SetInt(int64(f.n))
 	case reflect.Uint32, reflect.Uint64:
 		v.SetUint(uint64(f.n))

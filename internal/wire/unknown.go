@@ -48,8 +48,17 @@ func strayIn(m protoreflect.Message) *Stray {
 	return nil
 }
 
-// strayOf is strayIn of what a field holds: a message, or a list of them.
-func strayOf(v protoreflect.Value, f protoreflect.FieldDescriptor) *Stray {
+// strayOf is strayIn of what a field holds: a message, a list or a map of them.
+func strayOf(v protoreflect.Value, f protoreflect.FieldDescriptor) (stray *Stray) {
+	if f.IsMap() {
+		v.Map().Range(func(k protoreflect.MapKey, v protoreflect.Value) bool {
+			if stray = strayIn(v.Message()); stray != nil {
+				stray.at = fmt.Sprintf(".%s.%s", k, stray.at)
+			}
+			return stray == nil
+		})
+		return stray
+	}
 	if !f.IsList() {
 		s := strayIn(v.Message())
 		if s != nil {
@@ -75,7 +84,7 @@ func messageFields(d protoreflect.MessageDescriptor) []protoreflect.FieldDescrip
 	}
 	var held []protoreflect.FieldDescriptor
 	for i, all := 0, d.Fields(); i < all.Len(); i++ {
-		if f := all.Get(i); f.Message() != nil && !f.IsMap() { // no map of ours holds messages; a test sees to it
+		if f := all.Get(i); f.IsMap() && f.MapValue().Message() != nil || f.Message() != nil && !f.IsMap() {
 			held = append(held, f)
 		}
 	}

@@ -2,13 +2,10 @@ package wire_test
 
 import (
 	"errors"
-	"strings"
 	"testing"
 
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/reflect/protoreflect"
-	"google.golang.org/protobuf/reflect/protoregistry"
 
 	"github.com/carillonhq/carillon"
 	_ "github.com/carillonhq/carillon/api/carillon/peer/v1" // what nodes say to each other
@@ -44,18 +41,17 @@ func TestKnown(t *testing.T) {
 	}
 }
 
-// TestNoMapsOfMessages: StrayIn does not look into maps.
-func TestNoMapsOfMessages(t *testing.T) {
-	protoregistry.GlobalTypes.RangeMessages(func(m protoreflect.MessageType) bool {
-		d := m.Descriptor()
-		for i := range d.Fields().Len() {
-			if f := d.Fields().Get(i); strings.HasPrefix(string(d.FullName()), "carillon.") && f.IsMap() &&
-				f.MapValue().Message() != nil {
-				t.Errorf("%s is a map of messages", f.FullName())
-			}
-		}
-		return true
-	})
+// TestKnownInAMap looks into the values of maps.
+func TestKnownInAMap(t *testing.T) {
+	m := &pb.PutNamespaceRequest{RateLimits: map[string]*pb.Rate{"a": {Count: 1}, "b": {Count: 2}}}
+	if err := wire.Known(m); err != nil {
+		t.Fatal(err)
+	}
+	m.RateLimits["b"].ProtoReflect().SetUnknown(protowire.AppendVarint(protowire.AppendTag(nil, 9999,
+		protowire.VarintType), 1))
+	if e, ok := errors.AsType[*carillon.Error](wire.Known(m)); !ok || e.Field != "rate_limits.b.9999" {
+		t.Errorf("got %v", e)
+	}
 }
 
 func BenchmarkKnown(b *testing.B) {

@@ -32,6 +32,8 @@ import (
 //	6  who has called what (0102): metadata records of kinds 'j' and 'x'
 //	6  API keys with two secrets (0103): AccessKey.before, overlap_ends, rotated and rotator
 //	6  quotas of namespaces (0100): Namespace.quotas, State.payload
+//	6  rates and quotas of attempts (0101): Namespace.quotas and rate_limits; the levels of buckets, and what of an
+//	   allocation is used up, in metadata records of kind 'g'
 var format = "6"
 
 // Format returns the version of everything this program writes. A store of another one is refused, see

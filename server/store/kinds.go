@@ -10,7 +10,7 @@ const (
 	KindCommand    = 'r' // server/internal/partition: a command that is done and may come again
 	KindTerms      = 'd' // server/internal/partition: the terms that may have left attempts in doubt
 	KindDependency = 'e' // server/internal/partition: a job that depends on one of this partition
-	KindAllocation = 'g' // server/internal/partition: permits that a home has handed out to a partition
+	KindAllocation = 'g' // server/internal/permit: what a home has handed out, and levels of rates
 	KindWebhooks   = 'h' // server/internal/engine: how far webhooks have been told, a position as text
 	KindIntent     = 'i' // server/internal/partition: a job of a batch put that is decided
 	KindKey        = 'k' // server/internal/partition: an API key, by its id

@@ -103,7 +103,13 @@ func (d *document) makeInput(properties object) {
 				p["items"] = ref(to + inputSuffix)
 			}
 		}
-		if p["format"] == "uint64" || p["format"] == "int64" {
+		if values, ok := p["additionalProperties"].(object); ok {
+			if to := refName(values); to != "" && must(d.schemas, to)["enum"] == nil {
+				d.addInput(to)
+				p["additionalProperties"] = ref(to + inputSuffix)
+			}
+		}
+		if p["format"] == "uint64" || p["format"] == "int64" && p["type"] == "string" {
 			p["type"] = []any{"string", "integer", "null"}
 			p["minimum"] = 0
 			continue

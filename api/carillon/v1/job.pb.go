@@ -1900,7 +1900,8 @@ type JobStatus struct {
 	// The unfinished runs beside current_run, oldest first, at most 100: by trigger, backfill or overlap. Lists leave it out.
 	PendingRuns []*Run `protobuf:"bytes,13,rep,name=pending_runs,json=pendingRuns,proto3" json:"pending_runs,omitempty"`
 	// Why the unfinished run does not go on; without one, why the next run does not begin. Absent while an attempt is in force, unless
-	// another time waits for its end. Lists have of it what is stored: paused, depends_on, retrying, limit, named_limit and staged.
+	// another time waits for its end. Lists have of it what is stored: paused, depends_on, retrying, limit, named_limit,
+	// rate_limit, quota and staged.
 	Hold *Hold `protobuf:"bytes,15,opt,name=hold,proto3" json:"hold,omitempty"`
 	// Runs in a row that ended failed or dead: since the last success, or since the job was resumed. Absent when there are none.
 	Failures *uint32 `protobuf:"varint,14,opt,name=failures,proto3,oneof" json:"failures,omitempty"`

@@ -37,9 +37,12 @@ type Namespace struct {
 	Webhooks []*Webhook `protobuf:"bytes,5,rep,name=webhooks,proto3" json:"webhooks,omitempty"`
 	// For how long a queue of the namespace must be unserved before an event says so; a Go duration from 1m to 24h; default 5m.
 	UnservedAfter string `protobuf:"bytes,6,opt,name=unserved_after,json=unservedAfter,proto3" json:"unserved_after,omitempty"`
-	// How much the namespace may have.
+	// How much the namespace as a whole may have and use.
 	Quotas *Quotas `protobuf:"bytes,7,opt,name=quotas,proto3" json:"quotas,omitempty"`
-	// What it has of that. Only GetNamespace says it, of a namespace with a quota of jobs or of bytes.
+	// For each concurrency key, how often attempts of the jobs with that key may begin, across the cluster. A retry is an
+	// attempt. What may not begin yet waits in line. A concurrency limit of the same key holds beside it.
+	RateLimits map[string]*Rate `protobuf:"bytes,8,rep,name=rate_limits,json=rateLimits,proto3" json:"rate_limits,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// What it has of its quotas. Only GetNamespace says it, of a namespace with a quota of jobs or of bytes.
 	Used          *Usage `protobuf:"bytes,9,opt,name=used,proto3" json:"used,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -124,6 +127,13 @@ func (x *Namespace) GetQuotas() *Quotas {
 	return nil
 }
 
+func (x *Namespace) GetRateLimits() map[string]*Rate {
+	if x != nil {
+		return x.RateLimits
+	}
+	return nil
+}
+
 func (x *Namespace) GetUsed() *Usage {
 	if x != nil {
 		return x.Used
@@ -131,7 +141,7 @@ func (x *Namespace) GetUsed() *Usage {
 	return nil
 }
 
-// Quotas are how much a namespace may have, over the whole cluster. 0 or absent: no quota.
+// Quotas are how much a namespace as a whole may have and use, over the whole cluster. 0 or absent: no quota.
 type Quotas struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Most jobs, to 1,000,000,000. Jobs that exist can be changed and deleted whatever it is.
@@ -139,9 +149,13 @@ type Quotas struct {
 	// Most bytes of data of its jobs together, to 1 PiB.
 	PayloadBytes int64 `protobuf:"varint,2,opt,name=payload_bytes,json=payloadBytes,proto3" json:"payload_bytes,omitempty"`
 	// How often jobs may be put, created, changed, deleted and triggered; each job of a batch counts.
-	Puts          *Rate `protobuf:"bytes,3,opt,name=puts,proto3" json:"puts,omitempty"` // 4 and 5 are for what bounds runs.
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Puts *Rate `protobuf:"bytes,3,opt,name=puts,proto3" json:"puts,omitempty"`
+	// How often attempts of the namespace may begin, whatever their target.
+	Runs *Rate `protobuf:"bytes,4,opt,name=runs,proto3" json:"runs,omitempty"`
+	// Most attempts of the namespace in force at a time, whatever their target, up to 1,000,000.
+	ConcurrentRuns int64 `protobuf:"varint,5,opt,name=concurrent_runs,json=concurrentRuns,proto3" json:"concurrent_runs,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Quotas) Reset() {
@@ -195,14 +209,28 @@ func (x *Quotas) GetPuts() *Rate {
 	return nil
 }
 
-// Rate is how often something may happen.
+func (x *Quotas) GetRuns() *Rate {
+	if x != nil {
+		return x.Runs
+	}
+	return nil
+}
+
+func (x *Quotas) GetConcurrentRuns() int64 {
+	if x != nil {
+		return x.ConcurrentRuns
+	}
+	return 0
+}
+
+// Rate is how often something may happen: within any time W at most burst + W * count / period times.
 type Rate struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// So many times, to 1,000,000,000; 0: no bound.
+	// So many, from 1 to 1,000,000.
 	Count int64 `protobuf:"varint,1,opt,name=count,proto3" json:"count,omitempty"`
-	// In this time; a Go duration from 1s to 24h; default 1s.
+	// In this time, evenly: a Go duration from 1s to 24h; default 1s.
 	Period string `protobuf:"bytes,2,opt,name=period,proto3" json:"period,omitempty"`
-	// How many at once after a pause, to 1,000,000,000; default count.
+	// How many at once after a pause, from 1 to 1,000,000; default count.
 	Burst         int64 `protobuf:"varint,3,opt,name=burst,proto3" json:"burst,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -441,7 +469,7 @@ var File_carillon_v1_namespace_proto protoreflect.FileDescriptor
 
 const file_carillon_v1_namespace_proto_rawDesc = "" +
 	"\n" +
-	"\x1bcarillon/v1/namespace.proto\x12\vcarillon.v1\x1a\x15carillon/v1/job.proto\"\xa9\x03\n" +
+	"\x1bcarillon/v1/namespace.proto\x12\vcarillon.v1\x1a\x15carillon/v1/job.proto\"\xc4\x04\n" +
 	"\tNamespace\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06strict\x18\x02 \x01(\bR\x06strict\x12\\\n" +
@@ -451,15 +479,22 @@ const file_carillon_v1_namespace_proto_rawDesc = "" +
 	"generation\x120\n" +
 	"\bwebhooks\x18\x05 \x03(\v2\x14.carillon.v1.WebhookR\bwebhooks\x12%\n" +
 	"\x0eunserved_after\x18\x06 \x01(\tR\runservedAfter\x12+\n" +
-	"\x06quotas\x18\a \x01(\v2\x13.carillon.v1.QuotasR\x06quotas\x12&\n" +
+	"\x06quotas\x18\a \x01(\v2\x13.carillon.v1.QuotasR\x06quotas\x12G\n" +
+	"\vrate_limits\x18\b \x03(\v2&.carillon.v1.Namespace.RateLimitsEntryR\n" +
+	"rateLimits\x12&\n" +
 	"\x04used\x18\t \x01(\v2\x12.carillon.v1.UsageR\x04used\x1aD\n" +
 	"\x16ConcurrencyLimitsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x05R\x05value:\x028\x01\"h\n" +
+	"\x05value\x18\x02 \x01(\x05R\x05value:\x028\x01\x1aP\n" +
+	"\x0fRateLimitsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12'\n" +
+	"\x05value\x18\x02 \x01(\v2\x11.carillon.v1.RateR\x05value:\x028\x01\"\xb8\x01\n" +
 	"\x06Quotas\x12\x12\n" +
 	"\x04jobs\x18\x01 \x01(\x03R\x04jobs\x12#\n" +
 	"\rpayload_bytes\x18\x02 \x01(\x03R\fpayloadBytes\x12%\n" +
-	"\x04puts\x18\x03 \x01(\v2\x11.carillon.v1.RateR\x04puts\"J\n" +
+	"\x04puts\x18\x03 \x01(\v2\x11.carillon.v1.RateR\x04puts\x12%\n" +
+	"\x04runs\x18\x04 \x01(\v2\x11.carillon.v1.RateR\x04runs\x12'\n" +
+	"\x0fconcurrent_runs\x18\x05 \x01(\x03R\x0econcurrentRuns\"J\n" +
 	"\x04Rate\x12\x14\n" +
 	"\x05count\x18\x01 \x01(\x03R\x05count\x12\x16\n" +
 	"\x06period\x18\x02 \x01(\tR\x06period\x12\x14\n" +
@@ -493,7 +528,7 @@ func file_carillon_v1_namespace_proto_rawDescGZIP() []byte {
 	return file_carillon_v1_namespace_proto_rawDescData
 }
 
-var file_carillon_v1_namespace_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
+var file_carillon_v1_namespace_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
 var file_carillon_v1_namespace_proto_goTypes = []any{
 	(*Namespace)(nil),   // 0: carillon.v1.Namespace
 	(*Quotas)(nil),      // 1: carillon.v1.Quotas
@@ -501,28 +536,32 @@ var file_carillon_v1_namespace_proto_goTypes = []any{
 	(*Usage)(nil),       // 3: carillon.v1.Usage
 	(*Webhook)(nil),     // 4: carillon.v1.Webhook
 	nil,                 // 5: carillon.v1.Namespace.ConcurrencyLimitsEntry
-	nil,                 // 6: carillon.v1.Webhook.HeadersEntry
-	(*KafkaTarget)(nil), // 7: carillon.v1.KafkaTarget
-	(*AmqpTarget)(nil),  // 8: carillon.v1.AmqpTarget
-	(*NatsTarget)(nil),  // 9: carillon.v1.NatsTarget
-	(*RedisTarget)(nil), // 10: carillon.v1.RedisTarget
+	nil,                 // 6: carillon.v1.Namespace.RateLimitsEntry
+	nil,                 // 7: carillon.v1.Webhook.HeadersEntry
+	(*KafkaTarget)(nil), // 8: carillon.v1.KafkaTarget
+	(*AmqpTarget)(nil),  // 9: carillon.v1.AmqpTarget
+	(*NatsTarget)(nil),  // 10: carillon.v1.NatsTarget
+	(*RedisTarget)(nil), // 11: carillon.v1.RedisTarget
 }
 var file_carillon_v1_namespace_proto_depIdxs = []int32{
 	5,  // 0: carillon.v1.Namespace.concurrency_limits:type_name -> carillon.v1.Namespace.ConcurrencyLimitsEntry
 	4,  // 1: carillon.v1.Namespace.webhooks:type_name -> carillon.v1.Webhook
 	1,  // 2: carillon.v1.Namespace.quotas:type_name -> carillon.v1.Quotas
-	3,  // 3: carillon.v1.Namespace.used:type_name -> carillon.v1.Usage
-	2,  // 4: carillon.v1.Quotas.puts:type_name -> carillon.v1.Rate
-	6,  // 5: carillon.v1.Webhook.headers:type_name -> carillon.v1.Webhook.HeadersEntry
-	7,  // 6: carillon.v1.Webhook.kafka:type_name -> carillon.v1.KafkaTarget
-	8,  // 7: carillon.v1.Webhook.amqp:type_name -> carillon.v1.AmqpTarget
-	9,  // 8: carillon.v1.Webhook.nats:type_name -> carillon.v1.NatsTarget
-	10, // 9: carillon.v1.Webhook.redis:type_name -> carillon.v1.RedisTarget
-	10, // [10:10] is the sub-list for method output_type
-	10, // [10:10] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	6,  // 3: carillon.v1.Namespace.rate_limits:type_name -> carillon.v1.Namespace.RateLimitsEntry
+	3,  // 4: carillon.v1.Namespace.used:type_name -> carillon.v1.Usage
+	2,  // 5: carillon.v1.Quotas.puts:type_name -> carillon.v1.Rate
+	2,  // 6: carillon.v1.Quotas.runs:type_name -> carillon.v1.Rate
+	7,  // 7: carillon.v1.Webhook.headers:type_name -> carillon.v1.Webhook.HeadersEntry
+	8,  // 8: carillon.v1.Webhook.kafka:type_name -> carillon.v1.KafkaTarget
+	9,  // 9: carillon.v1.Webhook.amqp:type_name -> carillon.v1.AmqpTarget
+	10, // 10: carillon.v1.Webhook.nats:type_name -> carillon.v1.NatsTarget
+	11, // 11: carillon.v1.Webhook.redis:type_name -> carillon.v1.RedisTarget
+	2,  // 12: carillon.v1.Namespace.RateLimitsEntry.value:type_name -> carillon.v1.Rate
+	13, // [13:13] is the sub-list for method output_type
+	13, // [13:13] is the sub-list for method input_type
+	13, // [13:13] is the sub-list for extension type_name
+	13, // [13:13] is the sub-list for extension extendee
+	0,  // [0:13] is the sub-list for field type_name
 }
 
 func init() { file_carillon_v1_namespace_proto_init() }
@@ -537,7 +576,7 @@ func file_carillon_v1_namespace_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_carillon_v1_namespace_proto_rawDesc), len(file_carillon_v1_namespace_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   7,
+			NumMessages:   8,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

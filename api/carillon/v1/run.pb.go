@@ -516,7 +516,8 @@ func (x *Run) GetHold() *Hold {
 type Hold struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// For programs: starting, not_due, paused, depends_on, retrying, overlap, queue_paused, no_consumer, silent_workers, no_credit, backoff,
-	// slow_start, node_leaving, limit, named_limit, staged, partition_unowned, store_away. Later versions may have more.
+	// slow_start, node_leaving, limit, named_limit, rate_limit, quota, staged, partition_unowned, store_away. Later versions may have
+	// more.
 	Code string `protobuf:"bytes,1,opt,name=code,proto3" json:"code,omitempty"`
 	// For people: a sentence.
 	Text string `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`

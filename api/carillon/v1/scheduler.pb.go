@@ -3046,7 +3046,9 @@ type PutNamespaceRequest struct {
 	// As in Namespace.
 	UnservedAfter string `protobuf:"bytes,6,opt,name=unserved_after,json=unservedAfter,proto3" json:"unserved_after,omitempty"`
 	// As in Namespace. None at all over settings that have quotas is refused, unless the generation is given.
-	Quotas        *Quotas `protobuf:"bytes,7,opt,name=quotas,proto3" json:"quotas,omitempty"`
+	Quotas *Quotas `protobuf:"bytes,7,opt,name=quotas,proto3" json:"quotas,omitempty"`
+	// As in Namespace. None at all over settings that have rate limits is refused, unless the generation is given.
+	RateLimits    map[string]*Rate `protobuf:"bytes,8,rep,name=rate_limits,json=rateLimits,proto3" json:"rate_limits,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3126,6 +3128,13 @@ func (x *PutNamespaceRequest) GetUnservedAfter() string {
 func (x *PutNamespaceRequest) GetQuotas() *Quotas {
 	if x != nil {
 		return x.Quotas
+	}
+	return nil
+}
+
+func (x *PutNamespaceRequest) GetRateLimits() map[string]*Rate {
+	if x != nil {
+		return x.RateLimits
 	}
 	return nil
 }
@@ -3504,7 +3513,7 @@ const file_carillon_v1_scheduler_proto_rawDesc = "" +
 	"\n" +
 	"namespaces\x18\x01 \x03(\v2\x16.carillon.v1.NamespaceR\n" +
 	"namespaces\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x95\x03\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xba\x04\n" +
 	"\x13PutNamespaceRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06strict\x18\x02 \x01(\bR\x06strict\x12f\n" +
@@ -3514,10 +3523,15 @@ const file_carillon_v1_scheduler_proto_rawDesc = "" +
 	"generation\x120\n" +
 	"\bwebhooks\x18\x05 \x03(\v2\x14.carillon.v1.WebhookR\bwebhooks\x12%\n" +
 	"\x0eunserved_after\x18\x06 \x01(\tR\runservedAfter\x12+\n" +
-	"\x06quotas\x18\a \x01(\v2\x13.carillon.v1.QuotasR\x06quotas\x1aD\n" +
+	"\x06quotas\x18\a \x01(\v2\x13.carillon.v1.QuotasR\x06quotas\x12Q\n" +
+	"\vrate_limits\x18\b \x03(\v20.carillon.v1.PutNamespaceRequest.RateLimitsEntryR\n" +
+	"rateLimits\x1aD\n" +
 	"\x16ConcurrencyLimitsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x05R\x05value:\x028\x01\"\xab\x02\n" +
+	"\x05value\x18\x02 \x01(\x05R\x05value:\x028\x01\x1aP\n" +
+	"\x0fRateLimitsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12'\n" +
+	"\x05value\x18\x02 \x01(\v2\x11.carillon.v1.RateR\x05value:\x028\x01\"\xab\x02\n" +
 	"\x16PreviewScheduleRequest\x12\x1a\n" +
 	"\bschedule\x18\x01 \x01(\tR\bschedule\x12\x1b\n" +
 	"\ttime_zone\x18\x02 \x01(\tR\btimeZone\x12-\n" +
@@ -3592,7 +3606,7 @@ func file_carillon_v1_scheduler_proto_rawDescGZIP() []byte {
 }
 
 var file_carillon_v1_scheduler_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_carillon_v1_scheduler_proto_msgTypes = make([]protoimpl.MessageInfo, 47)
+var file_carillon_v1_scheduler_proto_msgTypes = make([]protoimpl.MessageInfo, 48)
 var file_carillon_v1_scheduler_proto_goTypes = []any{
 	(RunAction)(0),                  // 0: carillon.v1.RunAction
 	(JobAction)(0),                  // 1: carillon.v1.JobAction
@@ -3643,141 +3657,145 @@ var file_carillon_v1_scheduler_proto_goTypes = []any{
 	(*PreviewScheduleResponse)(nil), // 46: carillon.v1.PreviewScheduleResponse
 	nil,                             // 47: carillon.v1.TriggerJobRequest.MetadataEntry
 	nil,                             // 48: carillon.v1.PutNamespaceRequest.ConcurrencyLimitsEntry
-	(*Job)(nil),                     // 49: carillon.v1.Job
-	(Phase)(0),                      // 50: carillon.v1.Phase
-	(Overlap)(0),                    // 51: carillon.v1.Overlap
-	(*timestamppb.Timestamp)(nil),   // 52: google.protobuf.Timestamp
-	(RunStatus)(0),                  // 53: carillon.v1.RunStatus
-	(*Run)(nil),                     // 54: carillon.v1.Run
-	(Outcome)(0),                    // 55: carillon.v1.Outcome
-	(*Progress)(nil),                // 56: carillon.v1.Progress
-	(*Backfill)(nil),                // 57: carillon.v1.Backfill
-	(*Namespace)(nil),               // 58: carillon.v1.Namespace
-	(*Webhook)(nil),                 // 59: carillon.v1.Webhook
-	(*Quotas)(nil),                  // 60: carillon.v1.Quotas
-	(DaylightSaving)(0),             // 61: carillon.v1.DaylightSaving
-	(*PutCalendarRequest)(nil),      // 62: carillon.v1.PutCalendarRequest
-	(*GetCalendarRequest)(nil),      // 63: carillon.v1.GetCalendarRequest
-	(*ListCalendarsRequest)(nil),    // 64: carillon.v1.ListCalendarsRequest
-	(*DeleteCalendarRequest)(nil),   // 65: carillon.v1.DeleteCalendarRequest
-	(*WorkRequest)(nil),             // 66: carillon.v1.WorkRequest
-	(*Calendar)(nil),                // 67: carillon.v1.Calendar
-	(*ListCalendarsResponse)(nil),   // 68: carillon.v1.ListCalendarsResponse
-	(*DeleteCalendarResponse)(nil),  // 69: carillon.v1.DeleteCalendarResponse
-	(*WorkResponse)(nil),            // 70: carillon.v1.WorkResponse
+	nil,                             // 49: carillon.v1.PutNamespaceRequest.RateLimitsEntry
+	(*Job)(nil),                     // 50: carillon.v1.Job
+	(Phase)(0),                      // 51: carillon.v1.Phase
+	(Overlap)(0),                    // 52: carillon.v1.Overlap
+	(*timestamppb.Timestamp)(nil),   // 53: google.protobuf.Timestamp
+	(RunStatus)(0),                  // 54: carillon.v1.RunStatus
+	(*Run)(nil),                     // 55: carillon.v1.Run
+	(Outcome)(0),                    // 56: carillon.v1.Outcome
+	(*Progress)(nil),                // 57: carillon.v1.Progress
+	(*Backfill)(nil),                // 58: carillon.v1.Backfill
+	(*Namespace)(nil),               // 59: carillon.v1.Namespace
+	(*Webhook)(nil),                 // 60: carillon.v1.Webhook
+	(*Quotas)(nil),                  // 61: carillon.v1.Quotas
+	(DaylightSaving)(0),             // 62: carillon.v1.DaylightSaving
+	(*Rate)(nil),                    // 63: carillon.v1.Rate
+	(*PutCalendarRequest)(nil),      // 64: carillon.v1.PutCalendarRequest
+	(*GetCalendarRequest)(nil),      // 65: carillon.v1.GetCalendarRequest
+	(*ListCalendarsRequest)(nil),    // 66: carillon.v1.ListCalendarsRequest
+	(*DeleteCalendarRequest)(nil),   // 67: carillon.v1.DeleteCalendarRequest
+	(*WorkRequest)(nil),             // 68: carillon.v1.WorkRequest
+	(*Calendar)(nil),                // 69: carillon.v1.Calendar
+	(*ListCalendarsResponse)(nil),   // 70: carillon.v1.ListCalendarsResponse
+	(*DeleteCalendarResponse)(nil),  // 71: carillon.v1.DeleteCalendarResponse
+	(*WorkResponse)(nil),            // 72: carillon.v1.WorkResponse
 }
 var file_carillon_v1_scheduler_proto_depIdxs = []int32{
-	49, // 0: carillon.v1.PutJobRequest.job:type_name -> carillon.v1.Job
-	49, // 1: carillon.v1.CreateJobRequest.job:type_name -> carillon.v1.Job
-	49, // 2: carillon.v1.PutJobResponse.job:type_name -> carillon.v1.Job
-	49, // 3: carillon.v1.BatchPutJobsRequest.jobs:type_name -> carillon.v1.Job
+	50, // 0: carillon.v1.PutJobRequest.job:type_name -> carillon.v1.Job
+	50, // 1: carillon.v1.CreateJobRequest.job:type_name -> carillon.v1.Job
+	50, // 2: carillon.v1.PutJobResponse.job:type_name -> carillon.v1.Job
+	50, // 3: carillon.v1.BatchPutJobsRequest.jobs:type_name -> carillon.v1.Job
 	4,  // 4: carillon.v1.BatchPutJobsResponse.puts:type_name -> carillon.v1.PutJobResponse
-	49, // 5: carillon.v1.PutJobsRequest.jobs:type_name -> carillon.v1.Job
-	49, // 6: carillon.v1.PatchJobRequest.job:type_name -> carillon.v1.Job
-	50, // 7: carillon.v1.ListJobsRequest.phase:type_name -> carillon.v1.Phase
-	49, // 8: carillon.v1.ListJobsResponse.jobs:type_name -> carillon.v1.Job
+	50, // 5: carillon.v1.PutJobsRequest.jobs:type_name -> carillon.v1.Job
+	50, // 6: carillon.v1.PatchJobRequest.job:type_name -> carillon.v1.Job
+	51, // 7: carillon.v1.ListJobsRequest.phase:type_name -> carillon.v1.Phase
+	50, // 8: carillon.v1.ListJobsResponse.jobs:type_name -> carillon.v1.Job
 	47, // 9: carillon.v1.TriggerJobRequest.metadata:type_name -> carillon.v1.TriggerJobRequest.MetadataEntry
-	51, // 10: carillon.v1.TriggerJobRequest.overlap:type_name -> carillon.v1.Overlap
-	52, // 11: carillon.v1.SkipRunResponse.time:type_name -> google.protobuf.Timestamp
-	49, // 12: carillon.v1.SkipRunResponse.job:type_name -> carillon.v1.Job
-	53, // 13: carillon.v1.ListRunsRequest.status:type_name -> carillon.v1.RunStatus
-	52, // 14: carillon.v1.ListRunsRequest.from:type_name -> google.protobuf.Timestamp
-	52, // 15: carillon.v1.ListRunsRequest.until:type_name -> google.protobuf.Timestamp
-	54, // 16: carillon.v1.ListRunsResponse.runs:type_name -> carillon.v1.Run
-	53, // 17: carillon.v1.BulkRunsRequest.status:type_name -> carillon.v1.RunStatus
-	52, // 18: carillon.v1.BulkRunsRequest.from:type_name -> google.protobuf.Timestamp
-	52, // 19: carillon.v1.BulkRunsRequest.until:type_name -> google.protobuf.Timestamp
+	52, // 10: carillon.v1.TriggerJobRequest.overlap:type_name -> carillon.v1.Overlap
+	53, // 11: carillon.v1.SkipRunResponse.time:type_name -> google.protobuf.Timestamp
+	50, // 12: carillon.v1.SkipRunResponse.job:type_name -> carillon.v1.Job
+	54, // 13: carillon.v1.ListRunsRequest.status:type_name -> carillon.v1.RunStatus
+	53, // 14: carillon.v1.ListRunsRequest.from:type_name -> google.protobuf.Timestamp
+	53, // 15: carillon.v1.ListRunsRequest.until:type_name -> google.protobuf.Timestamp
+	55, // 16: carillon.v1.ListRunsResponse.runs:type_name -> carillon.v1.Run
+	54, // 17: carillon.v1.BulkRunsRequest.status:type_name -> carillon.v1.RunStatus
+	53, // 18: carillon.v1.BulkRunsRequest.from:type_name -> google.protobuf.Timestamp
+	53, // 19: carillon.v1.BulkRunsRequest.until:type_name -> google.protobuf.Timestamp
 	0,  // 20: carillon.v1.BulkRunsRequest.action:type_name -> carillon.v1.RunAction
-	50, // 21: carillon.v1.BulkJobsRequest.phase:type_name -> carillon.v1.Phase
+	51, // 21: carillon.v1.BulkJobsRequest.phase:type_name -> carillon.v1.Phase
 	1,  // 22: carillon.v1.BulkJobsRequest.action:type_name -> carillon.v1.JobAction
 	27, // 23: carillon.v1.BulkResponse.failures:type_name -> carillon.v1.BulkFailure
-	55, // 24: carillon.v1.CompleteRunRequest.outcome:type_name -> carillon.v1.Outcome
-	56, // 25: carillon.v1.CompleteRunRequest.progress:type_name -> carillon.v1.Progress
-	52, // 26: carillon.v1.CompleteRunRequest.at:type_name -> google.protobuf.Timestamp
-	52, // 27: carillon.v1.StartBackfillRequest.from:type_name -> google.protobuf.Timestamp
-	52, // 28: carillon.v1.StartBackfillRequest.to:type_name -> google.protobuf.Timestamp
-	51, // 29: carillon.v1.StartBackfillRequest.overlap:type_name -> carillon.v1.Overlap
-	57, // 30: carillon.v1.ListBackfillsResponse.backfills:type_name -> carillon.v1.Backfill
-	58, // 31: carillon.v1.ListNamespacesResponse.namespaces:type_name -> carillon.v1.Namespace
+	56, // 24: carillon.v1.CompleteRunRequest.outcome:type_name -> carillon.v1.Outcome
+	57, // 25: carillon.v1.CompleteRunRequest.progress:type_name -> carillon.v1.Progress
+	53, // 26: carillon.v1.CompleteRunRequest.at:type_name -> google.protobuf.Timestamp
+	53, // 27: carillon.v1.StartBackfillRequest.from:type_name -> google.protobuf.Timestamp
+	53, // 28: carillon.v1.StartBackfillRequest.to:type_name -> google.protobuf.Timestamp
+	52, // 29: carillon.v1.StartBackfillRequest.overlap:type_name -> carillon.v1.Overlap
+	58, // 30: carillon.v1.ListBackfillsResponse.backfills:type_name -> carillon.v1.Backfill
+	59, // 31: carillon.v1.ListNamespacesResponse.namespaces:type_name -> carillon.v1.Namespace
 	48, // 32: carillon.v1.PutNamespaceRequest.concurrency_limits:type_name -> carillon.v1.PutNamespaceRequest.ConcurrencyLimitsEntry
-	59, // 33: carillon.v1.PutNamespaceRequest.webhooks:type_name -> carillon.v1.Webhook
-	60, // 34: carillon.v1.PutNamespaceRequest.quotas:type_name -> carillon.v1.Quotas
-	61, // 35: carillon.v1.PreviewScheduleRequest.dst:type_name -> carillon.v1.DaylightSaving
-	52, // 36: carillon.v1.PreviewScheduleRequest.from:type_name -> google.protobuf.Timestamp
-	52, // 37: carillon.v1.PreviewScheduleResponse.times:type_name -> google.protobuf.Timestamp
-	2,  // 38: carillon.v1.SchedulerService.PutJob:input_type -> carillon.v1.PutJobRequest
-	3,  // 39: carillon.v1.SchedulerService.CreateJob:input_type -> carillon.v1.CreateJobRequest
-	5,  // 40: carillon.v1.SchedulerService.BatchPutJobs:input_type -> carillon.v1.BatchPutJobsRequest
-	7,  // 41: carillon.v1.SchedulerService.PutJobs:input_type -> carillon.v1.PutJobsRequest
-	9,  // 42: carillon.v1.SchedulerService.PatchJob:input_type -> carillon.v1.PatchJobRequest
-	10, // 43: carillon.v1.SchedulerService.GetJob:input_type -> carillon.v1.GetJobRequest
-	11, // 44: carillon.v1.SchedulerService.ListJobs:input_type -> carillon.v1.ListJobsRequest
-	13, // 45: carillon.v1.SchedulerService.DeleteJob:input_type -> carillon.v1.DeleteJobRequest
-	15, // 46: carillon.v1.SchedulerService.DeleteJobs:input_type -> carillon.v1.DeleteJobsRequest
-	17, // 47: carillon.v1.SchedulerService.TriggerJob:input_type -> carillon.v1.TriggerJobRequest
-	18, // 48: carillon.v1.SchedulerService.PauseJob:input_type -> carillon.v1.PauseJobRequest
-	19, // 49: carillon.v1.SchedulerService.ResumeJob:input_type -> carillon.v1.ResumeJobRequest
-	20, // 50: carillon.v1.SchedulerService.SkipRun:input_type -> carillon.v1.SkipRunRequest
-	22, // 51: carillon.v1.SchedulerService.ListRuns:input_type -> carillon.v1.ListRunsRequest
-	28, // 52: carillon.v1.SchedulerService.GetRun:input_type -> carillon.v1.GetRunRequest
-	29, // 53: carillon.v1.SchedulerService.CancelRun:input_type -> carillon.v1.CancelRunRequest
-	31, // 54: carillon.v1.SchedulerService.RedriveRun:input_type -> carillon.v1.RedriveRunRequest
-	32, // 55: carillon.v1.SchedulerService.RedriveRuns:input_type -> carillon.v1.RedriveRunsRequest
-	24, // 56: carillon.v1.SchedulerService.BulkRuns:input_type -> carillon.v1.BulkRunsRequest
-	25, // 57: carillon.v1.SchedulerService.BulkJobs:input_type -> carillon.v1.BulkJobsRequest
-	34, // 58: carillon.v1.SchedulerService.CompleteRun:input_type -> carillon.v1.CompleteRunRequest
-	36, // 59: carillon.v1.SchedulerService.StartBackfill:input_type -> carillon.v1.StartBackfillRequest
-	37, // 60: carillon.v1.SchedulerService.ListBackfills:input_type -> carillon.v1.ListBackfillsRequest
-	39, // 61: carillon.v1.SchedulerService.GetBackfill:input_type -> carillon.v1.GetBackfillRequest
-	40, // 62: carillon.v1.SchedulerService.CancelBackfill:input_type -> carillon.v1.CancelBackfillRequest
-	41, // 63: carillon.v1.SchedulerService.GetNamespace:input_type -> carillon.v1.GetNamespaceRequest
-	42, // 64: carillon.v1.SchedulerService.ListNamespaces:input_type -> carillon.v1.ListNamespacesRequest
-	44, // 65: carillon.v1.SchedulerService.PutNamespace:input_type -> carillon.v1.PutNamespaceRequest
-	62, // 66: carillon.v1.SchedulerService.PutCalendar:input_type -> carillon.v1.PutCalendarRequest
-	63, // 67: carillon.v1.SchedulerService.GetCalendar:input_type -> carillon.v1.GetCalendarRequest
-	64, // 68: carillon.v1.SchedulerService.ListCalendars:input_type -> carillon.v1.ListCalendarsRequest
-	65, // 69: carillon.v1.SchedulerService.DeleteCalendar:input_type -> carillon.v1.DeleteCalendarRequest
-	45, // 70: carillon.v1.SchedulerService.PreviewSchedule:input_type -> carillon.v1.PreviewScheduleRequest
-	66, // 71: carillon.v1.SchedulerService.Work:input_type -> carillon.v1.WorkRequest
-	4,  // 72: carillon.v1.SchedulerService.PutJob:output_type -> carillon.v1.PutJobResponse
-	4,  // 73: carillon.v1.SchedulerService.CreateJob:output_type -> carillon.v1.PutJobResponse
-	6,  // 74: carillon.v1.SchedulerService.BatchPutJobs:output_type -> carillon.v1.BatchPutJobsResponse
-	8,  // 75: carillon.v1.SchedulerService.PutJobs:output_type -> carillon.v1.PutJobsResponse
-	4,  // 76: carillon.v1.SchedulerService.PatchJob:output_type -> carillon.v1.PutJobResponse
-	49, // 77: carillon.v1.SchedulerService.GetJob:output_type -> carillon.v1.Job
-	12, // 78: carillon.v1.SchedulerService.ListJobs:output_type -> carillon.v1.ListJobsResponse
-	14, // 79: carillon.v1.SchedulerService.DeleteJob:output_type -> carillon.v1.DeleteJobResponse
-	16, // 80: carillon.v1.SchedulerService.DeleteJobs:output_type -> carillon.v1.DeleteJobsResponse
-	54, // 81: carillon.v1.SchedulerService.TriggerJob:output_type -> carillon.v1.Run
-	49, // 82: carillon.v1.SchedulerService.PauseJob:output_type -> carillon.v1.Job
-	49, // 83: carillon.v1.SchedulerService.ResumeJob:output_type -> carillon.v1.Job
-	21, // 84: carillon.v1.SchedulerService.SkipRun:output_type -> carillon.v1.SkipRunResponse
-	23, // 85: carillon.v1.SchedulerService.ListRuns:output_type -> carillon.v1.ListRunsResponse
-	54, // 86: carillon.v1.SchedulerService.GetRun:output_type -> carillon.v1.Run
-	30, // 87: carillon.v1.SchedulerService.CancelRun:output_type -> carillon.v1.CancelRunResponse
-	54, // 88: carillon.v1.SchedulerService.RedriveRun:output_type -> carillon.v1.Run
-	33, // 89: carillon.v1.SchedulerService.RedriveRuns:output_type -> carillon.v1.RedriveRunsResponse
-	26, // 90: carillon.v1.SchedulerService.BulkRuns:output_type -> carillon.v1.BulkResponse
-	26, // 91: carillon.v1.SchedulerService.BulkJobs:output_type -> carillon.v1.BulkResponse
-	35, // 92: carillon.v1.SchedulerService.CompleteRun:output_type -> carillon.v1.CompleteRunResponse
-	57, // 93: carillon.v1.SchedulerService.StartBackfill:output_type -> carillon.v1.Backfill
-	38, // 94: carillon.v1.SchedulerService.ListBackfills:output_type -> carillon.v1.ListBackfillsResponse
-	57, // 95: carillon.v1.SchedulerService.GetBackfill:output_type -> carillon.v1.Backfill
-	57, // 96: carillon.v1.SchedulerService.CancelBackfill:output_type -> carillon.v1.Backfill
-	58, // 97: carillon.v1.SchedulerService.GetNamespace:output_type -> carillon.v1.Namespace
-	43, // 98: carillon.v1.SchedulerService.ListNamespaces:output_type -> carillon.v1.ListNamespacesResponse
-	58, // 99: carillon.v1.SchedulerService.PutNamespace:output_type -> carillon.v1.Namespace
-	67, // 100: carillon.v1.SchedulerService.PutCalendar:output_type -> carillon.v1.Calendar
-	67, // 101: carillon.v1.SchedulerService.GetCalendar:output_type -> carillon.v1.Calendar
-	68, // 102: carillon.v1.SchedulerService.ListCalendars:output_type -> carillon.v1.ListCalendarsResponse
-	69, // 103: carillon.v1.SchedulerService.DeleteCalendar:output_type -> carillon.v1.DeleteCalendarResponse
-	46, // 104: carillon.v1.SchedulerService.PreviewSchedule:output_type -> carillon.v1.PreviewScheduleResponse
-	70, // 105: carillon.v1.SchedulerService.Work:output_type -> carillon.v1.WorkResponse
-	72, // [72:106] is the sub-list for method output_type
-	38, // [38:72] is the sub-list for method input_type
-	38, // [38:38] is the sub-list for extension type_name
-	38, // [38:38] is the sub-list for extension extendee
-	0,  // [0:38] is the sub-list for field type_name
+	60, // 33: carillon.v1.PutNamespaceRequest.webhooks:type_name -> carillon.v1.Webhook
+	61, // 34: carillon.v1.PutNamespaceRequest.quotas:type_name -> carillon.v1.Quotas
+	49, // 35: carillon.v1.PutNamespaceRequest.rate_limits:type_name -> carillon.v1.PutNamespaceRequest.RateLimitsEntry
+	62, // 36: carillon.v1.PreviewScheduleRequest.dst:type_name -> carillon.v1.DaylightSaving
+	53, // 37: carillon.v1.PreviewScheduleRequest.from:type_name -> google.protobuf.Timestamp
+	53, // 38: carillon.v1.PreviewScheduleResponse.times:type_name -> google.protobuf.Timestamp
+	63, // 39: carillon.v1.PutNamespaceRequest.RateLimitsEntry.value:type_name -> carillon.v1.Rate
+	2,  // 40: carillon.v1.SchedulerService.PutJob:input_type -> carillon.v1.PutJobRequest
+	3,  // 41: carillon.v1.SchedulerService.CreateJob:input_type -> carillon.v1.CreateJobRequest
+	5,  // 42: carillon.v1.SchedulerService.BatchPutJobs:input_type -> carillon.v1.BatchPutJobsRequest
+	7,  // 43: carillon.v1.SchedulerService.PutJobs:input_type -> carillon.v1.PutJobsRequest
+	9,  // 44: carillon.v1.SchedulerService.PatchJob:input_type -> carillon.v1.PatchJobRequest
+	10, // 45: carillon.v1.SchedulerService.GetJob:input_type -> carillon.v1.GetJobRequest
+	11, // 46: carillon.v1.SchedulerService.ListJobs:input_type -> carillon.v1.ListJobsRequest
+	13, // 47: carillon.v1.SchedulerService.DeleteJob:input_type -> carillon.v1.DeleteJobRequest
+	15, // 48: carillon.v1.SchedulerService.DeleteJobs:input_type -> carillon.v1.DeleteJobsRequest
+	17, // 49: carillon.v1.SchedulerService.TriggerJob:input_type -> carillon.v1.TriggerJobRequest
+	18, // 50: carillon.v1.SchedulerService.PauseJob:input_type -> carillon.v1.PauseJobRequest
+	19, // 51: carillon.v1.SchedulerService.ResumeJob:input_type -> carillon.v1.ResumeJobRequest
+	20, // 52: carillon.v1.SchedulerService.SkipRun:input_type -> carillon.v1.SkipRunRequest
+	22, // 53: carillon.v1.SchedulerService.ListRuns:input_type -> carillon.v1.ListRunsRequest
+	28, // 54: carillon.v1.SchedulerService.GetRun:input_type -> carillon.v1.GetRunRequest
+	29, // 55: carillon.v1.SchedulerService.CancelRun:input_type -> carillon.v1.CancelRunRequest
+	31, // 56: carillon.v1.SchedulerService.RedriveRun:input_type -> carillon.v1.RedriveRunRequest
+	32, // 57: carillon.v1.SchedulerService.RedriveRuns:input_type -> carillon.v1.RedriveRunsRequest
+	24, // 58: carillon.v1.SchedulerService.BulkRuns:input_type -> carillon.v1.BulkRunsRequest
+	25, // 59: carillon.v1.SchedulerService.BulkJobs:input_type -> carillon.v1.BulkJobsRequest
+	34, // 60: carillon.v1.SchedulerService.CompleteRun:input_type -> carillon.v1.CompleteRunRequest
+	36, // 61: carillon.v1.SchedulerService.StartBackfill:input_type -> carillon.v1.StartBackfillRequest
+	37, // 62: carillon.v1.SchedulerService.ListBackfills:input_type -> carillon.v1.ListBackfillsRequest
+	39, // 63: carillon.v1.SchedulerService.GetBackfill:input_type -> carillon.v1.GetBackfillRequest
+	40, // 64: carillon.v1.SchedulerService.CancelBackfill:input_type -> carillon.v1.CancelBackfillRequest
+	41, // 65: carillon.v1.SchedulerService.GetNamespace:input_type -> carillon.v1.GetNamespaceRequest
+	42, // 66: carillon.v1.SchedulerService.ListNamespaces:input_type -> carillon.v1.ListNamespacesRequest
+	44, // 67: carillon.v1.SchedulerService.PutNamespace:input_type -> carillon.v1.PutNamespaceRequest
+	64, // 68: carillon.v1.SchedulerService.PutCalendar:input_type -> carillon.v1.PutCalendarRequest
+	65, // 69: carillon.v1.SchedulerService.GetCalendar:input_type -> carillon.v1.GetCalendarRequest
+	66, // 70: carillon.v1.SchedulerService.ListCalendars:input_type -> carillon.v1.ListCalendarsRequest
+	67, // 71: carillon.v1.SchedulerService.DeleteCalendar:input_type -> carillon.v1.DeleteCalendarRequest
+	45, // 72: carillon.v1.SchedulerService.PreviewSchedule:input_type -> carillon.v1.PreviewScheduleRequest
+	68, // 73: carillon.v1.SchedulerService.Work:input_type -> carillon.v1.WorkRequest
+	4,  // 74: carillon.v1.SchedulerService.PutJob:output_type -> carillon.v1.PutJobResponse
+	4,  // 75: carillon.v1.SchedulerService.CreateJob:output_type -> carillon.v1.PutJobResponse
+	6,  // 76: carillon.v1.SchedulerService.BatchPutJobs:output_type -> carillon.v1.BatchPutJobsResponse
+	8,  // 77: carillon.v1.SchedulerService.PutJobs:output_type -> carillon.v1.PutJobsResponse
+	4,  // 78: carillon.v1.SchedulerService.PatchJob:output_type -> carillon.v1.PutJobResponse
+	50, // 79: carillon.v1.SchedulerService.GetJob:output_type -> carillon.v1.Job
+	12, // 80: carillon.v1.SchedulerService.ListJobs:output_type -> carillon.v1.ListJobsResponse
+	14, // 81: carillon.v1.SchedulerService.DeleteJob:output_type -> carillon.v1.DeleteJobResponse
+	16, // 82: carillon.v1.SchedulerService.DeleteJobs:output_type -> carillon.v1.DeleteJobsResponse
+	55, // 83: carillon.v1.SchedulerService.TriggerJob:output_type -> carillon.v1.Run
+	50, // 84: carillon.v1.SchedulerService.PauseJob:output_type -> carillon.v1.Job
+	50, // 85: carillon.v1.SchedulerService.ResumeJob:output_type -> carillon.v1.Job
+	21, // 86: carillon.v1.SchedulerService.SkipRun:output_type -> carillon.v1.SkipRunResponse
+	23, // 87: carillon.v1.SchedulerService.ListRuns:output_type -> carillon.v1.ListRunsResponse
+	55, // 88: carillon.v1.SchedulerService.GetRun:output_type -> carillon.v1.Run
+	30, // 89: carillon.v1.SchedulerService.CancelRun:output_type -> carillon.v1.CancelRunResponse
+	55, // 90: carillon.v1.SchedulerService.RedriveRun:output_type -> carillon.v1.Run
+	33, // 91: carillon.v1.SchedulerService.RedriveRuns:output_type -> carillon.v1.RedriveRunsResponse
+	26, // 92: carillon.v1.SchedulerService.BulkRuns:output_type -> carillon.v1.BulkResponse
+	26, // 93: carillon.v1.SchedulerService.BulkJobs:output_type -> carillon.v1.BulkResponse
+	35, // 94: carillon.v1.SchedulerService.CompleteRun:output_type -> carillon.v1.CompleteRunResponse
+	58, // 95: carillon.v1.SchedulerService.StartBackfill:output_type -> carillon.v1.Backfill
+	38, // 96: carillon.v1.SchedulerService.ListBackfills:output_type -> carillon.v1.ListBackfillsResponse
+	58, // 97: carillon.v1.SchedulerService.GetBackfill:output_type -> carillon.v1.Backfill
+	58, // 98: carillon.v1.SchedulerService.CancelBackfill:output_type -> carillon.v1.Backfill
+	59, // 99: carillon.v1.SchedulerService.GetNamespace:output_type -> carillon.v1.Namespace
+	43, // 100: carillon.v1.SchedulerService.ListNamespaces:output_type -> carillon.v1.ListNamespacesResponse
+	59, // 101: carillon.v1.SchedulerService.PutNamespace:output_type -> carillon.v1.Namespace
+	69, // 102: carillon.v1.SchedulerService.PutCalendar:output_type -> carillon.v1.Calendar
+	69, // 103: carillon.v1.SchedulerService.GetCalendar:output_type -> carillon.v1.Calendar
+	70, // 104: carillon.v1.SchedulerService.ListCalendars:output_type -> carillon.v1.ListCalendarsResponse
+	71, // 105: carillon.v1.SchedulerService.DeleteCalendar:output_type -> carillon.v1.DeleteCalendarResponse
+	46, // 106: carillon.v1.SchedulerService.PreviewSchedule:output_type -> carillon.v1.PreviewScheduleResponse
+	72, // 107: carillon.v1.SchedulerService.Work:output_type -> carillon.v1.WorkResponse
+	74, // [74:108] is the sub-list for method output_type
+	40, // [40:74] is the sub-list for method input_type
+	40, // [40:40] is the sub-list for extension type_name
+	40, // [40:40] is the sub-list for extension extendee
+	0,  // [0:40] is the sub-list for field type_name
 }
 
 func init() { file_carillon_v1_scheduler_proto_init() }
@@ -3798,7 +3816,7 @@ func file_carillon_v1_scheduler_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_carillon_v1_scheduler_proto_rawDesc), len(file_carillon_v1_scheduler_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   47,
+			NumMessages:   48,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

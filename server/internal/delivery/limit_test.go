@@ -63,7 +63,7 @@ func TestTheNarrowLimitComesFirst(t *testing.T) {
 		{carillon.Job{Target: cat("k"), ConcurrencyKey: "own"}, []delivery.Limit{own, narrow, whole}},
 	} {
 		c.job.Namespace = "n"
-		if got := delivery.AppendLimits(nil, &c.job); !slices.Equal(got, c.want) || len(got) > delivery.MostLimits {
+		if got := delivery.AppendLimits(nil, &c.job, nil); !slices.Equal(got, c.want) || len(got) > delivery.MostLimits {
 			t.Errorf("%+v is under %q, not %q", c.job.Target, got, c.want)
 		}
 	}

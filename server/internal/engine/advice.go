@@ -47,7 +47,7 @@ func (j *jobs) advise(ctx context.Context, put *carillon.PutResult) {
 // limited reports whether a key has a limit, or may have one. On a node that does not own the settings they
 // may be slightly old, and the limit may have been set just before the put.
 func (j *jobs) limited(ctx context.Context, l delivery.Limit) bool {
-	if _, limited := j.settings.limit(l); limited {
+	if j.settings.limitsKey(l) {
 		return true
 	}
 	p := j.partitions.ofNamespace(l.Namespace)
@@ -57,8 +57,7 @@ func (j *jobs) limited(ctx context.Context, l delivery.Limit) bool {
 	if err := p.settings.followShared(ctx); err != nil {
 		return true
 	}
-	_, limited := j.settings.limit(l)
-	return limited
+	return j.settings.limitsKey(l)
 }
 
 // dueInThePast returns a warning for a one-shot whose due time was long before it was put.

@@ -16,7 +16,7 @@ import (
 )
 
 // In a cluster the permits of a limit come from its home, a partition given by namespace and key, which may
-// be on any node (docs/decisions/0032):
+// be on any node (docs/decisions/0032). Those of rates do so also where a node is alone:
 //
 //	pool --ask--> home's partition: grant --batch durable--> answer --> the pool that asked
 //	pool <--deliver-- permits that became free later, once that is durable
@@ -42,8 +42,8 @@ type permitMail struct {
 	delivered []int // partitions of other nodes, for which a delivery has ended, well or not
 }
 
-// clusterPermits is the part of a cluster's partition that handles permits, under one term. Only the lane's
-// goroutine uses it. A nil one, of a node that is alone, does nothing.
+// clusterPermits is the part of a partition that handles permits which come from homes, under one term. Only
+// the lane's goroutine uses it. There is none, nil, while there is no term.
 type clusterPermits struct {
 	asker   message.Asker // this partition
 	pool    *permit.Pool  // the permits that the partition uses itself
@@ -66,8 +66,9 @@ type metaWriter interface {
 // permitNet is how permits reach other partitions.
 type permitNet struct {
 	local   func(partition int) *mailbox // nil if this node does not own the partition
-	peers   message.Partitions
+	peers   message.Partitions           // nil if this node is alone
 	elapsed func() int64
+	now     func() int64    // UTC ns
 	life    context.Context // ends with the engine
 	wg      *sync.WaitGroup
 	log     *slog.Logger
@@ -80,14 +81,20 @@ func (c *clusterPermits) load(ctx context.Context, shard store.Shard, held []del
 		return err
 	}
 	c.pool.Load(held)
+	c.tick()
 	return c.home.Load(allocations)
 }
 
-// take takes mail about permits.
+// tick tells the home the time.
+func (c *clusterPermits) tick() { c.home.Tick(c.net.elapsed(), c.net.now()) }
+
+// take takes mail about permits, and hands out what has come in with time.
 func (c *clusterPermits) take(in *permitMail) {
 	if c == nil {
 		return
 	}
+	c.tick()
+	c.distribute()
 	for _, to := range in.delivered {
 		c.deliverQueued(to)
 	}
@@ -111,6 +118,7 @@ func (c *clusterPermits) recalled() []delivery.Limit {
 func (c *clusterPermits) changed(namespace string) {
 	if c != nil {
 		c.pool.Changed(namespace)
+		c.tick()
 		c.home.Changed(namespace)
 		c.distribute()
 	}
@@ -122,6 +130,7 @@ func (c *clusterPermits) poll() {
 		return
 	}
 	c.pool.Poll(c.net.elapsed())
+	c.tick()
 	c.home.Poll()
 	c.distribute()
 }
@@ -137,10 +146,14 @@ func (c *clusterPermits) close() {
 // nextWake returns when the partition needs its next round, if permits need one before wake; by
 // Engine.elapsed.
 func (c *clusterPermits) nextWake(wake int64) int64 {
-	if c != nil {
-		if at, ok := c.pool.NextWake(); ok {
-			return min(wake, max(at, c.net.elapsed()))
-		}
+	if c == nil {
+		return wake
+	}
+	if at, ok := c.pool.NextWake(); ok {
+		wake = min(wake, max(at, c.net.elapsed()))
+	}
+	if at, ok := c.home.NextWake(); ok {
+		wake = min(wake, at)
 	}
 	return wake
 }
@@ -152,9 +165,12 @@ func (c *clusterPermits) ask() {
 		return
 	}
 	for _, a := range c.pool.Asks(c.net.elapsed()) {
-		if home := c.net.local(a.Home); home != nil {
+		switch home := c.net.local(a.Home); {
+		case home != nil:
 			c.askHere(home, a)
-		} else {
+		case c.net.peers == nil:
+			c.answered(a.Home, nil, notOwner(a.Home))
+		default:
 			c.net.wg.Go(func() { c.askThere(a) })
 		}
 	}
@@ -197,6 +213,7 @@ func (c *clusterPermits) answered(home int, grants []message.PermitGrant, err er
 // grant answers a request for permits. The answer holds once batch seq is durable.
 func (c *clusterPermits) grant(from message.Asker,
 	asks []message.PermitRequest) (grants []message.PermitGrant, seq uint64) {
+	c.tick()
 	grants = c.home.Answer(from, asks)
 	c.distribute()
 	return grants, c.seq
@@ -233,7 +250,7 @@ func (c *clusterPermits) deliver(notices []permit.Notice) {
 		notices = notices[n:]
 		if box := c.net.local(to); box != nil {
 			box.put(func(m *mail) { m.cluster.grants = append(m.cluster.grants, grants...) })
-		} else {
+		} else if c.net.peers != nil {
 			c.deliverThere(to, grants)
 		}
 	}

@@ -74,6 +74,7 @@ type crowd struct {
 	peak    map[string]int
 	most    map[string]int
 	ran     map[string]bool
+	judges  map[string]*rateJudge // of rates, by key
 }
 
 func (c *crowd) chance(n int) int {
@@ -134,6 +135,9 @@ func (c *crowd) count(r carillon.Run, by int) {
 	c.inForce[key] += by
 	c.peak[key] = max(c.peak[key], c.inForce[key])
 	c.ran[r.Job] = true
+	if j := c.judges[key]; by > 0 && j != nil {
+		j.begin(c.t)
+	}
 	if n := c.inForce[key]; n > c.most[key] {
 		c.t.Errorf("%d in force of %s, whose limit is %d", n, key, c.most[key])
 	}
@@ -241,18 +245,7 @@ func TestALimitOfACluster(t *testing.T) {
 				case 20:
 					c.deal(func(p int) int { return (p + i/40 + 1) % nodes })
 				case 35:
-					down := c.chance(nodes)
-					c.cut(down, true)
-					c.deal(func(p int) int {
-						if to := p % nodes; to != down {
-							return to
-						}
-						return (down + 1) % nodes
-					})
-					go func() {
-						time.Sleep(8 * time.Second)
-						c.cut(down, false)
-					}()
+					c.loseOne(8 * time.Second)
 				}
 			}
 			time.Sleep(time.Minute)

@@ -224,7 +224,8 @@ func New(cfg Config) *Engine {
 	e.limiter = &limiter{partitions: e.partitions, limitOf: e.LimitOf,
 		c: permit.NewCounter(e.LimitOf, e.sendPermits)}
 	queues := newQueues(e.partitions, e.log)
-	holds := &holds{cfg: &e.cfg, partitions: e.partitions, limiter: e.limiter, paused: queues.PausedQueues}
+	holds := &holds{cfg: &e.cfg, partitions: e.partitions, limiter: e.limiter, rateOf: e.settings.rate,
+		paused: queues.PausedQueues}
 	e.api = &api{
 		jobs: &jobs{cfg: &e.cfg, partitions: e.partitions, settings: e.settings, dependencies: e.dependencies,
 			batches: e.batches, holds: holds, quotas: e.quotas},

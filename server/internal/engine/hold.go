@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/carillonhq/carillon"
@@ -22,6 +23,7 @@ type holds struct {
 	cfg        *Config
 	partitions *partitions
 	limiter    *limiter
+	rateOf     func(delivery.Limit) (carillon.Rate, bool)
 	paused     func() map[delivery.Queue]carillon.QueuePause
 }
 
@@ -111,6 +113,9 @@ func (h *holds) inLine(ctx context.Context, p *partitionRunner, hold *partition.
 	case !limited:
 		hold.Text = what + " is not limited any more, so the run is about to be handed out"
 		return
+	case l.IsRate():
+		h.inRateLine(hold, what, stands, err)
+		return
 	case most == 0:
 		hold.Text = fmt.Sprintf("the limit of %s is 0, so no run gets a permit", what)
 		return
@@ -133,9 +138,29 @@ func (h *holds) inLine(ctx context.Context, p *partitionRunner, hold *partition.
 	}
 }
 
+// inRateLine says when the rate lets attempts begin for which a due run waits.
+func (h *holds) inRateLine(hold *partition.Hold, what string, stands message.Standing, err error) {
+	rate, _ := h.rateOf(hold.Line.Limit)
+	hold.Text = fmt.Sprintf("%s: %s", what, rate)
+	if err != nil || stands.Next == 0 {
+		return
+	}
+	next := max(stands.Next, h.cfg.now())
+	hold.Text += ", the next attempt may begin at about " + clockText(next)
+	before := hold.Before + stands.Before
+	if before == 0 {
+		hold.Text += "; the run is the first that waits"
+	} else {
+		hold.Text += fmt.Sprintf("; at least %s before it", several(before, "other run waits", "other runs wait"))
+	}
+	if wait := float64(before) * float64(stands.Every); wait < float64(math.MaxInt64/4) {
+		hold.Until = time.Unix(0, next+int64(wait)).UTC()
+	}
+}
+
 // standing asks whoever counts the permits of a limit: the node's counter, or in a cluster the limit's home.
 func (h *holds) standing(ctx context.Context, q message.LimitStands) (stands message.Standing, err error) {
-	if h.partitions.peers == nil {
+	if h.partitions.peers == nil && !q.IsRate() {
 		h.limiter.locked(func(c *permit.Counter) { stands = c.Standing(q) })
 		return stands, nil
 	}
@@ -163,11 +188,12 @@ func (h *holds) holders(ctx context.Context, l delivery.Limit, partitions []int)
 
 // serveLimitStands answers for a limit whose home is the partition.
 func serveLimitStands(ctx context.Context, p *partitionRunner, m message.LimitStands) (any, error) {
-	if p.e.peers == nil {
+	if p.e.peers == nil && !m.IsRate() {
 		return nil, noHomes()
 	}
 	return inRoundSeq(ctx, p, call{relayed: true},
 		func(p *partitionRunner, _ int64) (message.Standing, uint64, error) {
+			p.permits.tick()
 			return p.permits.home.Standing(m), 0, nil
 		})
 }
@@ -211,6 +237,9 @@ func inList(j *carillon.Job, s *store.State, now int64) *carillon.Hold {
 		var what string
 		hold.Code, what = limitText(hold.Line.Limit)
 		hold.Text = "it waits for a permit of " + what
+		if hold.Line.IsRate() {
+			hold.Text = "it waits for the " + what
+		}
 	case hold.Queue != (delivery.Queue{}):
 		hold.Code = carillon.HoldStaged
 		hold.Text = fmt.Sprintf("it is due and parked in the store, since nobody took it from %s", queueText(hold.Queue))

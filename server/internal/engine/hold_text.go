@@ -134,7 +134,14 @@ func holdersText(holders []store.Ref, held int) string {
 // limitText names a limit in a sentence, and returns the code of a run that waits for it.
 func limitText(l delivery.Limit) (code, what string) {
 	actorType, key, named := l.Actor()
+	rated, isRate := l.Rate()
 	switch {
+	case isRate && rated == "":
+		return carillon.HoldRate, fmt.Sprintf("quota of runs of namespace %q", l.Namespace)
+	case isRate:
+		return carillon.HoldRate, fmt.Sprintf("rate limit of concurrency key %.64q", rated)
+	case l.IsQuota():
+		return carillon.HoldQuota, fmt.Sprintf("the quota of concurrent runs of namespace %q", l.Namespace)
 	case !named:
 		return carillon.HoldLimit, fmt.Sprintf("concurrency key %.64q", l.Key)
 	case key == "":
@@ -142,6 +149,11 @@ func limitText(l delivery.Limit) (code, what string) {
 	}
 	return carillon.HoldNamedLimit, fmt.Sprintf("concurrency key %.64q of actor type %.64q, which sidecars limit",
 		key, actorType)
+}
+
+// clockText formats an instant (UTC ns) for people, to the second above.
+func clockText(ns int64) string {
+	return time.Unix(0, ns).UTC().Add(time.Second - 1).Truncate(time.Second).Format(time.RFC3339)
 }
 
 // errorText returns what is wrong, for people.

@@ -53,8 +53,8 @@ func (p *partitionRunner) checkLimits(namespaces []string) {
 	}
 }
 
-// LimitOf returns the limit of a key: those of concurrency keys are settings of their namespaces, those of
-// Dapr's actor types are what sidecars have named.
+// LimitOf returns the limit of a key: those of Dapr's actor types are what sidecars have named, all others
+// settings of their namespaces.
 func (e *Engine) LimitOf(l delivery.Limit) (most int, limited bool) {
 	if l.Named() {
 		return e.namedLimits.limit(l)

@@ -57,7 +57,7 @@ func (s *settings) limits() (all []LimitUse) {
 
 // showUses publishes the permits that the partition hands out as the home of limits.
 func showUses(p *partitionRunner) {
-	if p.permits == nil {
+	if p.permits == nil || p.e.peers == nil {
 		return
 	}
 	uses := p.permits.home.Uses()

@@ -30,6 +30,8 @@ type settings struct {
 	calendars map[string]map[string]*calendar // by namespace and name
 
 	hooked atomic.Pointer[hooked] // of byName; nil: no namespace has webhooks
+	// Those of byName that have rates or quotas of attempts.
+	rated atomic.Pointer[map[string]*carillon.Namespace]
 }
 
 // hooked are the namespaces that have webhooks. It does not change.
@@ -62,6 +64,7 @@ func (s *settings) set(n *carillon.Namespace) {
 	defer s.mu.Unlock()
 	s.byName[n.Name] = n
 	s.findHooked()
+	s.findRated()
 }
 
 // findHooked finds the namespaces that have webhooks. The caller holds mu.
@@ -113,13 +116,21 @@ func (s *settings) replace(own func(name string) bool, read *kept, old func() bo
 	}
 	if len(changed) > 0 {
 		s.findHooked()
+		s.findRated()
 	}
 	slices.Sort(changed)
 	return changed
 }
 
-// limit returns the limit of a key; limited is false if it has none.
+// limit returns the limit of a key; limited is false if it has none. That of a rate is its burst.
 func (s *settings) limit(l delivery.Limit) (most int, limited bool) {
+	switch {
+	case l.IsRate():
+		r, limited := s.rate(l)
+		return int(r.Burst), limited
+	case l.IsQuota():
+		return s.quota(l.Namespace)
+	}
 	n := s.get(l.Namespace)
 	if n == nil {
 		return 0, false

@@ -41,7 +41,7 @@ type partitionRunner struct {
 	records    roundRecords
 	intake     intake
 	rooms      rooms
-	permits    *clusterPermits // nil if this node is alone
+	permits    *clusterPermits
 	marks      markSweep
 	unfinished bool // still to look for batch puts that an earlier owner left unfinished
 }

@@ -19,7 +19,7 @@ type claimResult struct {
 	term    store.Term
 	shard   store.Shard
 	m       *partition.Machine
-	permits *clusterPermits // nil if this node is alone
+	permits *clusterPermits
 	terms   partition.Terms
 	err     error
 
@@ -145,21 +145,18 @@ func (t *claimResult) open(now int64) (err error) {
 	if err := t.loadTerms(ctx); err != nil {
 		return err
 	}
-	if p.e.cfg.Peers != nil {
-		t.permits = p.newPermits(t.term)
-	}
+	t.permits = p.newPermits(t.term)
 	m, held, damaged := partition.Open(t.config(now), snapshot)
 	if damaged != nil {
 		p.e.log.Error("some backfills cannot be read and do not go on", "partition", p.number, "error", damaged)
 	}
-	t.m = m
-	if t.permits == nil {
+	t.m, t.permits.m = m, m
+	if p.e.cfg.Peers == nil {
 		p.e.limiter.locked(func(c *permit.Counter) { c.Charge(p.number, held) })
-	} else {
-		t.permits.m = m
-		if err := t.permits.load(ctx, t.shard, held); err != nil {
-			return err
-		}
+		held = nil
+	}
+	if err := t.permits.load(ctx, t.shard, held); err != nil {
+		return err
 	}
 	return t.readInDoubt(ctx, now)
 }
@@ -176,8 +173,9 @@ func (p *partitionRunner) newPermits(term store.Term) *clusterPermits {
 	return &clusterPermits{
 		asker: asker, queued: map[int][]message.PermitGrant{}, replies: &p.replies, box: p.box,
 		pool: permit.NewPool(asker, len(e.parts), e.LimitOf, e.sendPermits),
-		home: permit.NewHome(term, e.LimitOf),
-		net:  permitNet{local: local, peers: e.cfg.Peers, elapsed: e.elapsed, life: e.life, wg: &e.wg, log: e.log},
+		home: permit.NewHome(term, e.LimitOf, e.settings.rate),
+		net: permitNet{local: local, peers: e.cfg.Peers, elapsed: e.elapsed, now: e.now, life: e.life, wg: &e.wg,
+			log: e.log},
 	}
 }
 
@@ -188,11 +186,12 @@ func (t *claimResult) config(now int64) partition.Config {
 	cfg.Partition, cfg.Term, cfg.MACKey, cfg.Since = p.number, t.term, p.e.macKey, now
 	cfg.Ended = t.terms.Ended
 	cfg.Limits, cfg.Events = p.e.cfg.Limits, p.e.cfg.Events.Events
-	cfg.Settings, cfg.Limiter = p.e.settings.get, share{p.e.limiter, p.number}
-	cfg.Calendars, cfg.Wanted = p.e.settings.dates, p.e.settings.wanted
-	if t.permits != nil {
-		cfg.Limiter = t.permits.pool
+	cfg.Settings, cfg.Rated = p.e.settings.get, p.e.settings.ratedOf
+	cfg.Limiter = t.permits.pool
+	if p.e.cfg.Peers == nil {
+		cfg.Limiter = rateLimiter{share{p.e.limiter, p.number}, t.permits.pool}
 	}
+	cfg.Calendars, cfg.Wanted = p.e.settings.dates, p.e.settings.wanted
 	if cfg.WindowJobs == 0 {
 		cfg.WindowJobs = max(minWindow, p.e.cfg.WindowJobs/p.e.store.Meta().Partitions)
 	}

@@ -213,10 +213,10 @@ func TestReplies(t *testing.T) {
 				`"begun":"0","succeeded":"0","failed":"0","next_time":"2026-01-02T03:04:05Z"}`},
 		{"GET /v1/namespaces/ns/jobs/x:backfills", &pb.ListBackfillsResponse{}, 200, "", `{"backfills":[]}`},
 		{"GET /v1/namespaces/ns", &pb.Namespace{Name: "ns", Generation: 1}, 200, `"1"`,
-			`{"name":"ns","strict":false,"concurrency_limits":{},"generation":"1","webhooks":[],"unserved_after":""}`},
+			`{"name":"ns","strict":false,"concurrency_limits":{},"generation":"1","webhooks":[],"unserved_after":"","rate_limits":{}}`},
 		{"PUT /v1/namespaces/ns", &pb.Namespace{Strict: true,
 			ConcurrencyLimits: map[string]int32{"b": 0, "a": 7}, Generation: 2}, 200, `"2"`,
-			`{"name":"","strict":true,"concurrency_limits":{"a":7,"b":0},"generation":"2","webhooks":[],"unserved_after":""}`},
+			`{"name":"","strict":true,"concurrency_limits":{"a":7,"b":0},"generation":"2","webhooks":[],"unserved_after":"","rate_limits":{}}`},
 		{"POST /v1/schedules:preview", &pb.PreviewScheduleResponse{Times: []*timestamppb.Timestamp{at}}, 200, "",
 			`{"times":["2026-01-02T03:04:05Z"]}`},
 	} {

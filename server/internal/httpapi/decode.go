@@ -170,13 +170,19 @@ func mapping(path string, raw []byte, fd protoreflect.FieldDescriptor, into prot
 		return err
 	}
 	for _, p := range entries {
-		value, err := scalar(join(path, p.name), p.value, fd)
-		if err != nil {
-			return err
-		}
 		k := protoreflect.ValueOfString(p.name).MapKey()
 		if into.Has(k) {
 			return invalid(join(path, p.name), "given twice")
+		}
+		if isObject(fd) {
+			if _, err := object(join(path, p.name), p.value, into.Mutable(k).Message()); err != nil {
+				return err
+			}
+			continue
+		}
+		value, err := scalar(join(path, p.name), p.value, fd)
+		if err != nil {
+			return err
 		}
 		into.Set(k, value)
 	}

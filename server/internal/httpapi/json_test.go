@@ -59,6 +59,8 @@ func (f *filler) fill(m protoreflect.Message) {
 			continue
 		}
 		switch {
+		case fd.IsMap() && fd.MapValue().Message() != nil:
+			f.fill(m.Mutable(fd).Map().Mutable(f.scalar(fd.MapKey()).MapKey()).Message())
 		case fd.IsMap():
 			m.Mutable(fd).Map().Set(f.scalar(fd.MapKey()).MapKey(), f.scalar(fd.MapValue()))
 		case fd.IsList() && fd.Message() != nil:

@@ -3,6 +3,7 @@ package message
 import (
 	"cmp"
 	"math"
+	"time"
 
 	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/store"
@@ -34,6 +35,9 @@ type PermitRequest struct {
 	Hold  int   // permits that it keeps: it uses no more until it learns of a newer grant
 	Want  int   // further permits, for runs that wait
 	Order int64 // of the first of these runs; the lowest goes first
+	// Spent is, of a rate, how many permits the partition has used up under its term. It only grows, so it is
+	// true whatever the home has said meanwhile.
+	Spent uint64
 }
 
 // PermitGrant says how many permits the home of a limit has allocated to a partition, in total.
@@ -47,6 +51,8 @@ type PermitGrant struct {
 	// is none, and Recall if more is allocated than the limit allows: then every permit that comes free must
 	// be returned.
 	NextWaiter int64
+	// Spent is PermitRequest.Spent as the home knows it: what is used up beyond that is still in N.
+	Spent uint64
 }
 
 // Values of PermitGrant.NextWaiter that are not an order.
@@ -80,6 +86,10 @@ type Standing struct {
 	Held    int   // permits that are handed out
 	Holders []int // partitions that have some, the first few
 	Before  int   // other partitions, or their lines, whose first run goes before the one that waits
+	// Next is, of a rate, when the next attempt may begin, UTC ns; 0: not known. Of each further one it is
+	// Every later.
+	Next  int64
+	Every time.Duration
 }
 
 func (RequestPermits) message() {}

@@ -31,7 +31,8 @@ func TestTheAgeBudgetIsSpentEvenly(t *testing.T) {
 func TestAnEndedAttemptLeavesNothing(t *testing.T) {
 	out := &builder{seq: 7}
 	queues := &Queues{out: out}
-	due := &dueRuns{out: out, queues: queues, permits: newPermits(unlimited{}, out, queues)}
+	cfg := Config{}.withDefaults()
+	due := &dueRuns{out: out, queues: queues, permits: newPermits(&cfg, out, queues)}
 	a := newAttempts(&Config{}, nil, nil, nil, due)
 	e := &entry{timer: -1}
 	e.permits = e.permits.and(delivery.Limit{Key: "k"})

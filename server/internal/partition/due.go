@@ -22,7 +22,7 @@ type dueRuns struct {
 // enqueue puts a due run into its queue's list, or blocks it if something must be durable or read first.
 func (d *dueRuns) enqueue(e *entry, now int64) {
 	if d.out.awaitsCommit(e) || !d.records.complete(e) || e.changing(d.out.durable) ||
-		d.queues.only && e.state.Priority == critical && e.needsStore() {
+		d.queues.only && e.state.Priority == critical && d.permits.needsStore(e) {
 		d.block(e)
 		return
 	}

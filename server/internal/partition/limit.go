@@ -31,6 +31,8 @@ type Limiter interface {
 	Take(l delivery.Line) (ok, limited bool)
 	// Free returns a permit, once the end of its attempt is durable, or at once if none has begun.
 	Free(l delivery.Limit)
+	// Spend uses up the permit of a rate ([delivery.Limit.IsRate]): the attempt for which it was taken begins.
+	Spend(l delivery.Limit)
 	// Wait says that want runs of the line wait. order is the line's place among the lines of the limit; the
 	// lowest goes first. Permits will be reserved for the line, once: see [Machine.Promote].
 	Wait(l delivery.Line, order int64, want int)
@@ -45,6 +47,7 @@ type unlimited struct{}
 
 func (unlimited) Take(delivery.Line) (ok, limited bool) { return true, false }
 func (unlimited) Free(delivery.Limit)                   {}
+func (unlimited) Spend(delivery.Limit)                  {}
 func (unlimited) Wait(delivery.Line, int64, int)        {}
 func (unlimited) Pass(delivery.Line)                    {}
 func (unlimited) Leave(delivery.Line)                   {}
@@ -62,6 +65,7 @@ func (unlimited) Leave(delivery.Line)                   {}
 // waits for a consumer, is parked in the store, or ends.
 type Permits struct {
 	limiter  Limiter
+	rated    func(namespace string) *carillon.Namespace // see [Config.Rated]
 	out      *builder
 	queues   *Queues
 	lines    map[delivery.Line]*line        // runs that wait for permits
@@ -72,9 +76,9 @@ type Permits struct {
 	tallies  tallies
 }
 
-func newPermits(limiter Limiter, out *builder, queues *Queues) *Permits {
-	return &Permits{limiter: limiter, out: out, queues: queues, lines: map[delivery.Line]*line{},
-		charged: map[store.Ref][]delivery.Limit{}, tallies: tallies{}}
+func newPermits(cfg *Config, out *builder, queues *Queues) *Permits {
+	return &Permits{limiter: cfg.Limiter, rated: cfg.Rated, out: out, queues: queues,
+		lines: map[delivery.Line]*line{}, charged: map[store.Ref][]delivery.Limit{}, tallies: tallies{}}
 }
 
 // permits are the limits of which a run holds a permit. Most runs hold none, so theirs is nil.
@@ -124,7 +128,7 @@ func (p *Permits) line(key delivery.Line) *line {
 // that its job is under. ok is false if there is none of one of them; then e must wait in the line key.
 func (p *Permits) take(e *entry) (key delivery.Line, ok bool) {
 	var limits [delivery.MostLimits]delivery.Limit
-	for _, l := range delivery.AppendLimits(limits[:0], e.job()) {
+	for _, l := range delivery.AppendLimits(limits[:0], e.job(), p.rated(e.ref.Namespace)) {
 		if slices.Contains(e.permits.limits(), l) {
 			continue
 		}
@@ -143,10 +147,29 @@ func (p *Permits) take(e *entry) (key delivery.Line, ok bool) {
 // charge makes the permits that e has taken those of the attempt that begins.
 func (p *Permits) charge(e *entry) {
 	for _, l := range e.permits.limits() {
+		if l.IsRate() {
+			continue // used up by [Permits.spend], so a new owner has nothing to count
+		}
 		e.state.Run.Limited = true
 		p.tallies.begin(l)
 		p.out.small = append(p.out.small,
 			permitrecord.Held{Limit: l, Of: e.ref}.Record())
+	}
+}
+
+// spend uses up the permits of rates that e's attempt has taken, when it is handed out.
+func (p *Permits) spend(e *entry) {
+	if !slices.ContainsFunc(e.permits.limits(), delivery.Limit.IsRate) {
+		return
+	}
+	e.permits.of = slices.DeleteFunc(e.permits.of, func(l delivery.Limit) bool {
+		if l.IsRate() {
+			p.limiter.Spend(l)
+		}
+		return l.IsRate()
+	})
+	if len(e.permits.of) == 0 {
+		e.permits = nil
 	}
 }
 
@@ -167,11 +190,14 @@ func (p *Permits) release(e *entry) {
 
 func (p *Permits) giveBack(limits []delivery.Limit, ref store.Ref) {
 	for _, l := range limits {
+		p.out.permits = append(p.out.permits, l)
+		if l.IsRate() {
+			continue // of an attempt that was withdrawn
+		}
 		p.tallies.end(l)
 		free := permitrecord.Held{Limit: l, Of: ref}.Record()
 		free.Value = nil
 		p.out.small = append(p.out.small, free)
-		p.out.permits = append(p.out.permits, l)
 	}
 }
 
@@ -381,7 +407,7 @@ func (e *entry) parkedRight() bool {
 		return true
 	}
 	var limits [delivery.MostLimits]delivery.Limit
-	return slices.ContainsFunc(delivery.AppendLimits(limits[:0], e.job()), func(l delivery.Limit) bool {
+	return slices.ContainsFunc(delivery.AppendAnyLimits(limits[:0], e.job()), func(l delivery.Limit) bool {
 		return e.state.Queue == delivery.Line{Limit: l, Queue: q}.String()
 	})
 }

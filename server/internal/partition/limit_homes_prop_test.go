@@ -57,7 +57,7 @@ func newStreet(rt *rapid.T) *street {
 	}
 	s.settled()
 	for range homePartitions {
-		s.homes = append(s.homes, permit.NewHome(store.Term{Epoch: 1, Nonce: 1}, s.limitOf))
+		s.homes = append(s.homes, permit.NewHome(store.Term{Epoch: 1, Nonce: 1}, s.limitOf, nil))
 	}
 	for i := range rapid.IntRange(1, 3).Draw(rt, "partitions") {
 		s.houses = append(s.houses, s.house(i, rapid.IntRange(0, 20).Draw(rt, "runs")))
@@ -167,7 +167,7 @@ func (h *house) round(n int) {
 // count counts an attempt that begins or ends.
 func (s *street) count(d delivery.Delivery, by int) {
 	j := carillon.Job{Namespace: d.Run.Namespace, Target: d.Target}
-	for _, l := range delivery.AppendLimits(nil, &j) {
+	for _, l := range delivery.AppendLimits(nil, &j, nil) {
 		if s.inForce[l] += by; by > 0 && s.inForce[l] > s.ceiling[l] {
 			s.rt.Fatalf("%d are in force of %q, whose limit is %d", s.inForce[l], l.Key, s.ceiling[l])
 		}

@@ -39,6 +39,9 @@ type Config struct {
 	Limiter Limiter // the node's; nil: no key is limited
 	// Settings returns what is set for a namespace, nil if nothing is. The function may be nil.
 	Settings func(namespace string) *carillon.Namespace
+	// Rated returns what is set for a namespace if that has rates or quotas of attempts, else nil. The function
+	// may be nil.
+	Rated func(namespace string) *carillon.Namespace
 	// Calendars returns the dates of a calendar, nil if there is none. The function may be nil.
 	Calendars func(namespace, name string) *schedule.Dates
 	// Wanted reports whether webhooks ask for events of a type, or, of "", for any. Nil: there are none.
@@ -63,6 +66,9 @@ func (c Config) withDefaults() Config {
 	c.AuditMost = cmp.Or(c.AuditMost, DefaultAuditMost)
 	if c.Limits == (carillon.Bounds{}) {
 		c.Limits = carillon.DefaultBounds()
+	}
+	if c.Rated == nil {
+		c.Rated = func(string) *carillon.Namespace { return nil }
 	}
 	if c.Limiter == nil {
 		c.Limiter = unlimited{}
@@ -136,7 +142,7 @@ func newMachine(cfg Config) *Machine {
 	m.agenda = &agenda{contents: m.contents}
 	m.Records = newRecords(&m.cfg, &m.out)
 	m.Queues = &Queues{out: &m.out, queues: map[delivery.Queue]*queue{}}
-	m.Permits = newPermits(m.cfg.Limiter, &m.out, m.Queues)
+	m.Permits = newPermits(&m.cfg, &m.out, m.Queues)
 	m.due = &dueRuns{
 		cfg: &m.cfg, out: &m.out, agenda: m.agenda, records: m.Records, suspects: m.suspects,
 		queues: m.Queues, permits: m.Permits,

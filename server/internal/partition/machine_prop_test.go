@@ -74,7 +74,7 @@ func (w *randomRig) hand(ds []delivery.Delivery, _ []delivery.Rest) {
 		w.newest[d.Run.ID], w.born[d.Run.Token], w.kept[d.Run.Token] = d.Run.Token, w.life, d.Durable
 		var limits []delivery.Limit
 		for _, l := range delivery.AppendLimits(nil, &carillon.Job{Namespace: d.Run.Namespace, Target: d.Target,
-			ConcurrencyKey: d.Run.Metadata["limit"]}) {
+			ConcurrencyKey: d.Run.Metadata["limit"]}, nil) {
 			if _, limited := w.bank.most[l]; limited {
 				limits = append(limits, l)
 			}

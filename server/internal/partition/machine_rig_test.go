@@ -23,11 +23,12 @@ type bank struct {
 	inForce map[delivery.Limit]int
 	waits   map[delivery.Line]int
 	freed   int // how often a permit was returned
+	spent   map[delivery.Limit]int
 }
 
 func newBank() *bank {
 	return &bank{most: map[delivery.Limit]int{}, inForce: map[delivery.Limit]int{},
-		waits: map[delivery.Line]int{}}
+		waits: map[delivery.Line]int{}, spent: map[delivery.Limit]int{}}
 }
 
 func (b *bank) Take(l delivery.Line) (ok, limited bool) {
@@ -44,6 +45,11 @@ func (b *bank) Take(l delivery.Line) (ok, limited bool) {
 func (b *bank) Free(l delivery.Limit) {
 	b.inForce[l]--
 	b.freed++
+}
+func (b *bank) Spend(l delivery.Limit) {
+	b.inForce[l]--
+	b.most[l]--
+	b.spent[l]++
 }
 func (b *bank) Wait(l delivery.Line, _ int64, want int) { b.waits[l] = want }
 func (b *bank) Pass(delivery.Line)                      {}

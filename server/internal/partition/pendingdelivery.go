@@ -43,6 +43,7 @@ func (a *Attempts) Granted(ds []delivery.Delivery, rest []delivery.Rest,
 		// After a long wait it must be written again, or what is stored ends too soon.
 		e.attempt.current = now-p.at < int64(grantAfter)
 		p.d.Run.Started, p.d.Run.Deadline = toTime(now), toTime(now+int64(p.d.Timeout))
+		a.due.permits.spend(e)
 		a.begun(e, &p.d, now)
 		ds = append(ds, p.d)
 	}

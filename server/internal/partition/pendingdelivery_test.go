@@ -252,6 +252,7 @@ func (c *counter) Take(delivery.Line) (bool, bool) {
 	return true, true
 }
 func (c *counter) Free(delivery.Limit)                     { c.inForce-- }
+func (c *counter) Spend(delivery.Limit)                    { c.inForce-- }
 func (c *counter) Wait(l delivery.Line, _ int64, want int) { c.waits[l] = want }
 func (c *counter) Pass(delivery.Line)                      { c.passed++ }
 func (c *counter) Leave(l delivery.Line)                   { delete(c.waits, l) }

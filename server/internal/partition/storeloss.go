@@ -26,7 +26,7 @@ func (m *Machine) OnlyCritical(on, away bool, now int64) {
 	for _, q := range m.Queues.active {
 		for _, l := range []heaps.Of[*entry]{q.lists[critical], q.overdue[critical]} {
 			for _, e := range l {
-				if e.needsStore() {
+				if m.Permits.needsStore(e) {
 					waits = append(waits, e)
 				}
 			}
@@ -39,10 +39,10 @@ func (m *Machine) OnlyCritical(on, away bool, now int64) {
 }
 
 // needsStore reports whether a run, whose spec is in memory, can leave only once something is durable.
-func (e *entry) needsStore() bool {
+func (p *Permits) needsStore(e *entry) bool {
 	var limits [delivery.MostLimits]delivery.Limit
-	return len(delivery.AppendLimits(limits[:0], e.job())) > 0 || e.traits().endsWithStream ||
-		e.job().Target.AwaitsCompletion()
+	all := delivery.AppendLimits(limits[:0], e.job(), p.rated(e.ref.Namespace))
+	return len(all) > 0 || e.traits().endsWithStream || e.job().Target.AwaitsCompletion()
 }
 
 // Mute has the machine tell nothing of runs and attempts that end in it from now on: its changes are never

@@ -132,7 +132,8 @@ func grantsToProto(grants []message.PermitGrant) []*peerv1.TokenGrant {
 	ms := make([]*peerv1.TokenGrant, len(grants))
 	for i, g := range grants {
 		ms[i] = &peerv1.TokenGrant{Namespace: g.Namespace, Key: g.Key, Term: termToProto(g.Term),
-			Stamp: stampToProto(g.Stamp), N: int64(g.N), Want: int64(g.Want), Rival: g.NextWaiter}
+			Stamp: stampToProto(g.Stamp), N: int64(g.N), Want: int64(g.Want), Rival: g.NextWaiter,
+			Spent: g.Spent}
 	}
 	return ms
 }
@@ -142,7 +143,8 @@ func grantsFromProto(ms []*peerv1.TokenGrant) []message.PermitGrant {
 	for i, m := range ms {
 		grants[i] = message.PermitGrant{Limit: delivery.Limit{Namespace: m.GetNamespace(), Key: m.GetKey()},
 			Term: termFromProto(m.GetTerm()), Stamp: stampFromProto(m.GetStamp()), N: int(m.GetN()),
-			Want: int(m.GetWant()), NextWaiter: m.GetRival()}
+			Want: int(m.GetWant()), NextWaiter: m.GetRival(),
+			Spent: m.GetSpent()}
 	}
 	return grants
 }

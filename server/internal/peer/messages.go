@@ -3,6 +3,7 @@ package peer
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/carillonhq/carillon"
 	peerv1 "github.com/carillonhq/carillon/api/carillon/peer/v1"
@@ -242,7 +243,8 @@ func (c *Calls) requestPermits(ctx context.Context, p int,
 		From: int32(m.From.Partition), Term: termToProto(m.From.Term)}
 	for _, r := range m.Requests {
 		req.Asks = append(req.Asks, &peerv1.TokenAsk{Namespace: r.Namespace, Key: r.Key,
-			Stamp: stampToProto(r.Stamp), Hold: int64(r.Hold), Want: int64(r.Want), Order: r.Order})
+			Stamp: stampToProto(r.Stamp), Hold: int64(r.Hold), Want: int64(r.Want), Order: r.Order,
+			Spent: r.Spent})
 	}
 	reply, err := c.service.AskTokens(ctx, req)
 	return grantsFromProto(reply.GetGrants()), err
@@ -255,7 +257,8 @@ func (s *Server) AskTokens(ctx context.Context,
 		requests := make([]message.PermitRequest, len(m.GetAsks()))
 		for i, a := range m.GetAsks() {
 			requests[i] = message.PermitRequest{Limit: delivery.Limit{Namespace: a.GetNamespace(), Key: a.GetKey()},
-				Stamp: stampFromProto(a.GetStamp()), Hold: int(a.GetHold()), Want: int(a.GetWant()), Order: a.GetOrder()}
+				Stamp: stampFromProto(a.GetStamp()), Hold: int(a.GetHold()), Want: int(a.GetWant()), Order: a.GetOrder(),
+				Spent: a.GetSpent()}
 		}
 		from := message.Asker{Partition: int(m.GetFrom()), Term: termFromProto(m.GetTerm())}
 		grants, err := ask(ctx, s, m.GetPartition(), message.RequestPermits{From: from, Requests: requests})
@@ -281,7 +284,8 @@ func (s *Server) GiveTokens(ctx context.Context,
 func (c *Calls) limitStands(ctx context.Context, p int, m message.LimitStands) (message.Standing, error) {
 	reply, err := c.service.LimitStands(ctx, &peerv1.LimitStandsRequest{NotAfter: c.notAfter(ctx),
 		Partition: int32(p), Namespace: m.Namespace, Key: m.Key, From: int32(m.From), Order: m.Order})
-	s := message.Standing{Held: int(reply.GetHeld()), Before: int(reply.GetBefore())}
+	s := message.Standing{Held: int(reply.GetHeld()), Before: int(reply.GetBefore()), Next: reply.GetNext(),
+		Every: time.Duration(reply.GetEvery())}
 	for _, p := range reply.GetHolders() {
 		s.Holders = append(s.Holders, int(p))
 	}
@@ -295,7 +299,8 @@ func (s *Server) LimitStands(ctx context.Context,
 		stands, err := ask(ctx, s, m.GetPartition(), message.LimitStands{
 			Limit: delivery.Limit{Namespace: m.GetNamespace(), Key: m.GetKey()}, From: int(m.GetFrom()),
 			Order: m.GetOrder()})
-		reply := &peerv1.LimitStandsResponse{Held: int64(stands.Held), Before: int64(stands.Before)}
+		reply := &peerv1.LimitStandsResponse{Held: int64(stands.Held), Before: int64(stands.Before),
+			Next: stands.Next, Every: int64(stands.Every)}
 		for _, p := range stands.Holders {
 			reply.Holders = append(reply.Holders, int32(p))
 		}

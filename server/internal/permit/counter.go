@@ -284,6 +284,13 @@ func (m *Counter) first(key delivery.Limit) int64 {
 	return message.NoNextWaiter
 }
 
+// spend uses up the permit of a rate that a partition has taken.
+func (m *Counter) spend(p int, key delivery.Limit) {
+	l := m.limit(key)
+	m.hold(p, l, -1)
+	m.tidy(l)
+}
+
 // knows reports whether the counter holds anything of the limit.
 func (m *Counter) knows(key delivery.Limit) bool { return m.limits[key] != nil }
 

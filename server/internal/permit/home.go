@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/heaps"
 	"github.com/carillonhq/carillon/server/internal/message"
@@ -45,9 +46,14 @@ type Home struct {
 	epoch   uint64
 	stamps  uint64
 	limitOf func(delivery.Limit) (n int, limited bool)
+	rateOf  func(delivery.Limit) (rate carillon.Rate, limited bool)
+
+	now, wall int64 // of the last Tick
 
 	accounts map[delivery.Limit]*account
-	ring     []delivery.Limit // accounts in the order in which Poll visits them; some no longer exist
+	filling  heaps.Of[*filling] // rates for which somebody waits
+	levels   []*account         // rates whose levels have changed
+	ring     []delivery.Limit   // accounts in the order in which Poll visits them; some no longer exist
 	ringed   map[delivery.Limit]bool
 	changed  []*allocation
 	notices  []Notice
@@ -65,6 +71,8 @@ type account struct {
 	sum         int // permits allocated
 	allocations map[int]*allocation
 	waiting     heaps.Of[*allocation]
+	since       int64    // when it was made
+	fills       *filling // of a rate; nil: it is of permits
 }
 
 // allocation holds the permits that one partition is allocated, and its request for more.
@@ -78,14 +86,18 @@ type allocation struct {
 	order      int64
 	nextWaiter int64 // the one that the partition was told of
 
+	spent uint64 // of a rate: permits that the partition has used up, as it said last
+
 	at      int32 // index in waiting; -1: does not wait
 	noted   bool  // it is in changed
 	written bool  // the store has a record of it
 }
 
-// NewHome makes the home for a term. limitOf returns the limit of a key.
-func NewHome(term store.Term, limitOf func(delivery.Limit) (int, bool)) *Home {
-	return &Home{epoch: term.Epoch, limitOf: limitOf, accounts: map[delivery.Limit]*account{},
+// NewHome makes the home for a term. limitOf returns the limit of a key, rateOf that of a rate, with its
+// defaults. With rates, Tick must be called before Load, and before whatever else comes in.
+func NewHome(term store.Term, limitOf func(delivery.Limit) (int, bool),
+	rateOf func(delivery.Limit) (carillon.Rate, bool)) *Home {
+	return &Home{epoch: term.Epoch, limitOf: limitOf, rateOf: rateOf, accounts: map[delivery.Limit]*account{},
 		ringed: map[delivery.Limit]bool{}}
 }
 
@@ -93,12 +105,16 @@ func NewHome(term store.Term, limitOf func(delivery.Limit) (int, bool)) *Home {
 // by themselves.
 func (h *Home) Load(records []store.MetaRecord) error {
 	for _, r := range records {
+		if l, ok := permitrecord.ParseLevel(&r); ok {
+			h.loadLevel(&l)
+			continue
+		}
 		a, ok := permitrecord.ParseAllocation(&r)
 		if !ok {
 			return fmt.Errorf("the record of the permits %q is damaged", r.Key)
 		}
 		g := h.account(a.Limit).to(a.Partition)
-		g.term, g.n, g.stamp, g.written = a.Term, a.N, h.stamp(), true
+		g.term, g.n, g.stamp, g.written, g.spent = a.Term, a.N, h.stamp(), true, a.Spent
 		g.account.sum += a.N
 	}
 	return nil
@@ -107,6 +123,9 @@ func (h *Home) Load(records []store.MetaRecord) error {
 // CheckAllocation returns what is wrong with a metadata record of kind store.KindAllocation in a store of
 // some partitions, and in which of them it belongs.
 func CheckAllocation(r *store.MetaRecord, partitions int) (home int, err error) {
+	if l, ok := permitrecord.ParseLevel(r); ok {
+		return permitrecord.HomeOf(l.Limit, partitions), nil
+	}
 	a, ok := permitrecord.ParseAllocation(r)
 	if !ok || a.Partition < 0 || a.Partition >= partitions {
 		return 0, fmt.Errorf("%w: the record of permits %q", store.ErrDamaged, r.Key)
@@ -130,7 +149,7 @@ func (h *Home) Answer(from message.Asker, asks []message.PermitRequest) []messag
 		g := message.PermitGrant{Limit: asks[i].Limit, Term: from.Term, NextWaiter: message.NoNextWaiter}
 		if a := h.accounts[asks[i].Limit]; a != nil {
 			if l := a.allocations[from.Partition]; l != nil {
-				g = a.tell(l, h.limitOf)
+				g = h.grant(l)
 			}
 			h.tidy(a)
 		}
@@ -163,8 +182,12 @@ func (h *Home) noteRequest(from message.Asker, ask *message.PermitRequest) {
 		// What a new owner has found in force is the truth, and it knows of no grant yet.
 		g = a.to(from.Partition)
 		g.term, g.stamp, g.nextWaiter = from.Term, h.stamp(), message.NoNextWaiter
+		if a.fills != nil { // what its predecessor had is used up, or nobody will use it
+			h.useUp(g, g.n)
+			g.spent, hold = ask.Spent, 0
+		}
 		h.set(g, hold)
-	case ask.Stamp.Compare(g.stamp) < 0:
+	case !h.noteSpent(g, ask.Spent), ask.Stamp.Compare(g.stamp) < 0:
 		return // sent before the partition learned of its newest grant, which it may use
 	default:
 		h.set(g, min(g.n, hold))
@@ -179,6 +202,7 @@ func (h *Home) noteRequest(from message.Asker, ask *message.PermitRequest) {
 func (h *Home) set(g *allocation, n int) {
 	g.account.sum += n - g.n
 	g.n = n
+	h.noteLevel(g.account)
 	if !g.noted {
 		g.noted = true
 		h.changed = append(h.changed, g)
@@ -188,7 +212,7 @@ func (h *Home) set(g *allocation, n int) {
 // serve allocates free permits to the partitions that wait, best first. It tells holders if a better run
 // waits elsewhere than they know of.
 func (h *Home) serve(a *account) {
-	most, limited := h.limitOf(a.key)
+	most, limited := h.most(a)
 	for limited && len(a.waiting) > 0 && a.sum < most {
 		g := a.waiting[0]
 		n := min(g.want, most-a.sum)
@@ -198,26 +222,38 @@ func (h *Home) serve(a *account) {
 		h.tell(g)
 	}
 	for _, p := range slices.Sorted(maps.Keys(a.allocations)) {
-		if g := a.allocations[p]; g.n > 0 && a.nextWaiterOf(g, h.limitOf) < g.nextWaiter {
+		if g := a.allocations[p]; g.n > 0 && h.nextWaiterOf(g) < g.nextWaiter {
 			h.tell(g)
 		}
 	}
+	if a.fills != nil {
+		h.schedule(a)
+	}
+}
+
+// most returns the limit of an account's key, or how many tokens are in the bucket of a rate.
+func (h *Home) most(a *account) (most int, limited bool) {
+	if a.fills != nil {
+		return h.inBucket(a)
+	}
+	return h.limitOf(a.key)
 }
 
 func (h *Home) tell(g *allocation) {
-	h.notices = append(h.notices, Notice{g.p, g.account.tell(g, h.limitOf)})
+	h.notices = append(h.notices, Notice{g.p, h.grant(g)})
 }
 
-// tell returns the grant that a partition is to know, and remembers the next waiter it names.
-func (a *account) tell(g *allocation, limitOf func(delivery.Limit) (int, bool)) message.PermitGrant {
-	g.nextWaiter = a.nextWaiterOf(g, limitOf)
-	return message.PermitGrant{Limit: a.key, Term: g.term, Stamp: g.stamp, N: g.n, Want: g.want,
-		NextWaiter: g.nextWaiter}
+// grant returns the grant that a partition is to know, and remembers the next waiter it names.
+func (h *Home) grant(g *allocation) message.PermitGrant {
+	g.nextWaiter = h.nextWaiterOf(g)
+	return message.PermitGrant{Limit: g.account.key, Term: g.term, Stamp: g.stamp, N: g.n, Want: g.want,
+		NextWaiter: g.nextWaiter, Spent: g.spent}
 }
 
 // nextWaiterOf returns Grant.NextWaiter for a partition.
-func (a *account) nextWaiterOf(g *allocation, limitOf func(delivery.Limit) (int, bool)) int64 {
-	if most, limited := limitOf(a.key); limited && a.sum > most {
+func (h *Home) nextWaiterOf(g *allocation) int64 {
+	a := g.account
+	if most, limited := h.most(a); limited && a.sum > most {
 		return message.Recall
 	}
 	first := message.NoNextWaiter
@@ -258,7 +294,7 @@ func (h *Home) Poll() {
 			continue
 		}
 		h.ring = append(h.ring, key)
-		most, limited := h.limitOf(key)
+		most, limited := h.most(a)
 		if len(a.waiting) == 0 && !(limited && a.sum > most) {
 			if audits++; audits > auditAtOnce {
 				continue
@@ -270,6 +306,7 @@ func (h *Home) Poll() {
 				h.tell(g)
 			}
 		}
+		h.tidy(a)
 	}
 }
 
@@ -278,13 +315,13 @@ func (h *Home) Write() (small []store.MetaRecord) {
 	for _, g := range h.changed {
 		g.noted = false
 		if g.n > 0 || g.written {
-			a := permitrecord.Allocation{Limit: g.account.key, Partition: g.p, N: g.n, Term: g.term}
+			a := permitrecord.Allocation{Limit: g.account.key, Partition: g.p, N: g.n, Term: g.term, Spent: g.spent}
 			small = append(small, a.Record())
 		}
 		g.written = g.n > 0
 	}
 	h.changed = h.changed[:0]
-	return small
+	return h.appendLevels(small)
 }
 
 // Notices returns the grants to send, ordered by partition, and forgets them.
@@ -303,7 +340,10 @@ func (h *Home) stamp() message.Stamp {
 func (h *Home) account(key delivery.Limit) *account {
 	a := h.accounts[key]
 	if a == nil {
-		a = &account{key: key, allocations: map[int]*allocation{}}
+		a = &account{key: key, allocations: map[int]*allocation{}, since: h.now}
+		if key.IsRate() {
+			a.fills = &filling{account: a, at: -1}
+		}
 		h.accounts[key] = a
 		if !h.ringed[key] {
 			h.ringed[key] = true
@@ -326,7 +366,7 @@ func (a *account) to(p int) *allocation {
 // tidy forgets empty allocations, and the account if none is left.
 func (h *Home) tidy(a *account) {
 	maps.DeleteFunc(a.allocations, func(_ int, g *allocation) bool { return g.n == 0 && g.want == 0 })
-	if len(a.allocations) == 0 {
+	if len(a.allocations) == 0 && (a.fills == nil || h.forgets(a)) {
 		delete(h.accounts, a.key)
 	}
 }

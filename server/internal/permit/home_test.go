@@ -30,13 +30,13 @@ func TestHomeAllocatesNoMoreThanTheLimit(t *testing.T) {
 	const limit, partitions = 5, 4
 	for seed := range uint64(50) {
 		rng := rand.New(rand.NewPCG(seed, 1))
-		h, epoch := NewHome(store.Term{Epoch: 1}, limitedTo(limit)), uint64(1)
+		h, epoch := NewHome(store.Term{Epoch: 1}, limitedTo(limit), nil), uint64(1)
 		knows := map[int]message.PermitGrant{}
 		durable := map[string][]byte{}
 		for step := range 200 {
 			if rng.IntN(40) == 0 { // a new owner has what is durable
 				epoch++
-				h = NewHome(store.Term{Epoch: epoch}, limitedTo(limit))
+				h = NewHome(store.Term{Epoch: epoch}, limitedTo(limit), nil)
 				var records []store.MetaRecord
 				for _, k := range slices.Sorted(maps.Keys(durable)) {
 					records = append(records, store.MetaRecord{Kind: store.KindAllocation, Key: k, Value: durable[k]})
@@ -78,7 +78,7 @@ func TestHomeAllocatesNoMoreThanTheLimit(t *testing.T) {
 // TestHomeTakesNothingBackForAnOldRequest: it was sent before the partition learned of its newest grant,
 // which it may be using.
 func TestHomeTakesNothingBackForAnOldRequest(t *testing.T) {
-	h := NewHome(store.Term{Epoch: 1}, limitedTo(5))
+	h := NewHome(store.Term{Epoch: 1}, limitedTo(5), nil)
 	me := askerOf(1, 1)
 	first := h.Answer(me, []message.PermitRequest{{Limit: homeKey, Want: 1}})[0]
 	second := h.Answer(me, []message.PermitRequest{{Limit: homeKey, Stamp: first.Stamp, Hold: 1, Want: 2}})[0]
@@ -94,7 +94,7 @@ func TestHomeTakesNothingBackForAnOldRequest(t *testing.T) {
 	if now := h.Answer(me, []message.PermitRequest{{Limit: homeKey, Stamp: second.Stamp, Hold: 2}})[0]; now.N != 2 {
 		t.Errorf("after it holds 2 it has %d", now.N)
 	}
-	h2 := NewHome(store.Term{Epoch: 2}, limitedTo(5))
+	h2 := NewHome(store.Term{Epoch: 2}, limitedTo(5), nil)
 	if err := h2.Load(h.Write()); err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +106,7 @@ func TestHomeTakesNothingBackForAnOldRequest(t *testing.T) {
 // TestHomeBelievesTheNewestOwner: what a new owner has found in force replaces the allocation; an old owner
 // is not heard any more.
 func TestHomeBelievesTheNewestOwner(t *testing.T) {
-	h := NewHome(store.Term{Epoch: 1}, limitedTo(5))
+	h := NewHome(store.Term{Epoch: 1}, limitedTo(5), nil)
 	h.Answer(askerOf(1, 1), []message.PermitRequest{{Limit: homeKey, Want: 4}})
 	if now := h.Answer(askerOf(1, 2), []message.PermitRequest{{Limit: homeKey, Hold: 1}})[0]; now.N != 1 {
 		t.Fatalf("the new owner has %d", now.N)
@@ -121,7 +121,7 @@ func TestHomeBelievesTheNewestOwner(t *testing.T) {
 // TestHomeRecallsWhatALowerLimitForbids, and tells holders of a better run that waits elsewhere.
 func TestHomeRecallsWhatALowerLimitForbids(t *testing.T) {
 	limit := 2
-	h := NewHome(store.Term{Epoch: 1}, func(delivery.Limit) (int, bool) { return limit, true })
+	h := NewHome(store.Term{Epoch: 1}, func(delivery.Limit) (int, bool) { return limit, true }, nil)
 	g := h.Answer(askerOf(1, 1), []message.PermitRequest{{Limit: homeKey, Want: 2}})[0]
 	if g.N != 2 || g.NextWaiter != message.NoNextWaiter {
 		t.Fatalf("the grant is %+v", g)
@@ -145,7 +145,7 @@ func TestHomeRefusesADamagedRecord(t *testing.T) {
 		"another key":   {Key: "ns\x00k", Value: good.Value},
 		"no partition":  {Key: "ns\x00k\x00x", Value: good.Value},
 	} {
-		if NewHome(store.Term{Epoch: 1}, limitedTo(5)).Load([]store.MetaRecord{good, r}) == nil {
+		if NewHome(store.Term{Epoch: 1}, limitedTo(5), nil).Load([]store.MetaRecord{good, r}) == nil {
 			t.Errorf("%s is taken", name)
 		}
 	}

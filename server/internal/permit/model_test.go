@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/internal/permitrecord"
@@ -22,6 +23,8 @@ type country struct {
 	rng    *rand.Rand
 	now    int64
 	limits map[delivery.Limit]int
+	rates  map[delivery.Limit]carillon.Rate // of those among limits that are rates
+	judges map[delivery.Limit]*judge
 	towns  []*town
 	ghosts []*town // owners that were replaced and do not know it
 	wires  []wire
@@ -48,6 +51,25 @@ type town struct {
 	ends   []int
 	inForc map[int]delivery.Limit // attempts in force, in memory
 	silent bool                   // its runs never end
+	starts []delivery.Limit       // attempts under rates that begin in the batch
+	boot   int64                  // when its monotonic clock began
+	skew   int64                  // of its clock
+}
+
+// judge is a bucket that never lets more begin than its rate allows, kept by who knows everything.
+type judge struct {
+	carillon.Rate
+	level float64
+	at    int64
+}
+
+// begin judges an attempt that begins.
+func (j *judge) begin(now int64) (fault string) {
+	j.level = min(float64(j.Burst), j.level+float64(now-j.at)*float64(j.Count)/float64(j.Period)) - 1
+	if j.at = now; j.level < -1e-6 {
+		return fmt.Sprintf("the bucket of %v has %.3f", j.Rate, j.level)
+	}
+	return ""
 }
 
 // disk is what is durable.
@@ -63,8 +85,13 @@ type wire struct {
 	do func()
 }
 
-func newCountry(seed uint64, n int, limits map[delivery.Limit]int) *country {
-	c := &country{rng: rand.New(rand.NewPCG(seed, 32)), now: 1, limits: limits}
+func newCountry(seed uint64, n int, limits map[delivery.Limit]int, rates map[delivery.Limit]carillon.Rate) *country {
+	c := &country{rng: rand.New(rand.NewPCG(seed, 32)), now: int64(time.Hour), limits: limits, rates: rates,
+		judges: map[delivery.Limit]*judge{}}
+	for l, r := range rates {
+		limits[l] = int(r.Burst)
+		c.judges[l] = &judge{Rate: r, level: float64(r.Burst), at: c.now}
+	}
 	for i := range n {
 		t := &town{country: c, number: i,
 			disk: &disk{map[string][]byte{}, map[int]delivery.Limit{}, map[delivery.Limit][]int64{}}}
@@ -79,6 +106,14 @@ func (c *country) limitOf(l delivery.Limit) (int, bool) {
 	return n, ok
 }
 
+func (c *country) rateOf(l delivery.Limit) (carillon.Rate, bool) {
+	r, ok := c.rates[l]
+	return r, ok
+}
+
+// tick tells the home the time, by the clocks of its node.
+func (t *town) tick() { t.home.Tick(t.now-t.boot, t.now+t.skew) }
+
 func lineFor(l delivery.Limit) delivery.Line {
 	return delivery.Line{Limit: l, Queue: delivery.Queue{Address: "q"}}
 }
@@ -92,7 +127,9 @@ func (t *town) take(epoch uint64) {
 	for l, q := range t.disk.queue {
 		t.queue[l] = slices.Clone(q)
 	}
-	t.home = NewHome(t.term, t.limitOf)
+	t.home = NewHome(t.term, t.limitOf, t.rateOf)
+	t.boot, t.skew = t.rng.Int64N(t.now), t.rng.Int64N(int64(maxSkew))-int64(maxSkew)/2
+	t.tick()
 	var small []store.MetaRecord
 	for _, k := range slices.Sorted(maps.Keys(t.disk.grants)) {
 		small = append(small, store.MetaRecord{Kind: store.KindAllocation, Key: k, Value: t.disk.grants[k]})
@@ -167,6 +204,7 @@ func (t *town) step() {
 			t.pool.Leave(lineFor(l))
 		}
 	}
+	t.tick()
 	t.write(t.home.Write()...)
 	t.speak()
 	t.say()
@@ -180,6 +218,15 @@ func (t *town) begin(l delivery.Limit) bool {
 	ok, limited := t.pool.Take(lineFor(l))
 	if !ok || !limited {
 		return false
+	}
+	if l.IsRate() {
+		if t.rng.IntN(10) == 0 && !t.calm { // it is withdrawn
+			t.pool.Free(l)
+			return false
+		}
+		t.queue[l] = t.queue[l][1:]
+		t.starts = append(t.starts, l)
+		return true
 	}
 	t.country.begun++
 	id := t.country.begun
@@ -202,7 +249,7 @@ func (t *town) write(small ...store.MetaRecord) { t.batch = append(t.batch, smal
 
 // commit makes the changes durable unless another owner has the partition. Then the town finds out and ends.
 func (t *town) commit() {
-	dirty := len(t.batch) > 0 || len(t.begins) > 0 || len(t.ends) > 0
+	dirty := len(t.batch) > 0 || len(t.begins) > 0 || len(t.ends) > 0 || len(t.starts) > 0
 	if t.gone && dirty {
 		t.ghosts = slices.DeleteFunc(t.ghosts, func(g *town) bool { return g == t })
 		t.owed = nil
@@ -224,7 +271,13 @@ func (t *town) commit() {
 			t.disk.queue[l] = slices.Clone(q)
 		}
 	}
-	t.batch, t.ends, t.begins = nil, nil, map[int]delivery.Limit{}
+	for _, l := range t.starts {
+		t.pool.Spend(l)
+		if fault := t.judges[l].begin(t.now); fault != "" && t.fault == "" {
+			t.fault = fmt.Sprintf("%v: %s", l, fault)
+		}
+	}
+	t.starts, t.batch, t.ends, t.begins = nil, nil, nil, map[int]delivery.Limit{}
 	owed := t.owed
 	t.owed = nil
 	for _, f := range owed {
@@ -253,6 +306,7 @@ func (t *town) say() {
 			}
 		}})
 		t.post(a.Home, func(h *town) {
+			h.tick()
 			grants := h.home.Answer(from, a.Asks)
 			h.write(h.home.Write()...)
 			h.tell(func() {
@@ -378,6 +432,9 @@ func (c *country) left() string {
 			out = append(out, fmt.Sprintf("partition %d still has tokens: %s", t.number, t.pool.Left()))
 		}
 		for k := range t.disk.grants {
+			if strings.Count(k, "\x00") == 1 { // the level of a bucket that fills
+				continue
+			}
 			out = append(out, fmt.Sprintf("partition %d has given %q", t.number, k))
 		}
 	}
@@ -391,7 +448,12 @@ func live(seed uint64) string {
 	for i := range 3 {
 		limits[delivery.Limit{Namespace: "ns", Key: fmt.Sprint("key", i, seed%5)}] = 1 + int(seed+uint64(i))%3*2
 	}
-	c := newCountry(seed, parts, limits)
+	rates := map[delivery.Limit]carillon.Rate{
+		delivery.RateLimit("ns", fmt.Sprint("a", seed%3)): {Count: 40, Period: time.Second, Burst: 1},
+		delivery.RateLimit("ns", fmt.Sprint("b", seed%3)): {Count: 5 + int64(seed%7), Period: time.Second, Burst: 3},
+		delivery.RateLimit("ns", ""):                      {Count: 900, Period: time.Minute, Burst: 20},
+	}
+	c := newCountry(seed, parts, limits, rates)
 	keys := slices.SortedFunc(maps.Keys(limits), delivery.Limit.Compare)
 	for range 400 {
 		if c.rng.IntN(3) == 0 {
@@ -405,7 +467,7 @@ func live(seed uint64) string {
 		}
 	}
 	c.calm, c.ghosts = true, nil
-	for i := 0; i < 4000 && (i%50 != 0 || c.left() != ""); i++ {
+	for i := 0; i < 8000 && (i%50 != 0 || c.left() != ""); i++ {
 		c.now += int64(5 * time.Millisecond)
 		if c.pass(); c.fault != "" {
 			return c.fault

@@ -35,6 +35,7 @@ type holding struct {
 	granted    int           // permits that the partition may use
 	seen       message.Stamp // of the newest grant that it has accepted
 	nextWaiter int64         // see Grant
+	spent      uint64        // see PermitRequest
 
 	booked int   // what the home believes it to have; unknownBooked if that is not known
 	wanted int   // how many more the home knows it to want
@@ -54,6 +55,7 @@ type holding struct {
 // home is the conversation with the home of some limits.
 type home struct {
 	floor   message.Stamp           // of grants for limits that have been forgotten: older ones are ignored
+	spent   uint64                  // the most that was used up of one that has been forgotten
 	waiting []*holding              // with something to tell the home
 	asked   []message.PermitRequest // the request in flight; nil: none
 	retryAt int64
@@ -156,6 +158,15 @@ func (p *Pool) Free(l delivery.Limit) {
 	p.touch(p.holding(l))
 }
 
+// Spend implements [partition.Limiter].
+func (p *Pool) Spend(l delivery.Limit) {
+	h := p.holding(l)
+	p.counter.spend(p.me.Partition, l)
+	h.granted = max(0, h.granted-1)
+	h.spent++
+	p.touch(h)
+}
+
 // Wait implements [partition.Limiter].
 func (p *Pool) Wait(l delivery.Line, order int64, want int) {
 	if _, limited := p.limitOf(l.Limit); limited {
@@ -222,16 +233,24 @@ func (p *Pool) noteGrant(g *message.PermitGrant) {
 	case g.Term != p.me.Term: // for an earlier owner, whose allocation must be corrected
 		h.booked = unknownBooked
 	case older > 0:
-		h.seen, h.granted = g.Stamp, g.N
+		h.seen, h.granted = g.Stamp, h.left(g)
 		fallthrough
 	case older == 0:
 		h.booked, h.wanted = g.N, g.Want
 		p.noteWaiter(h, g.NextWaiter)
-	case g.N != h.granted:
+	case h.left(g) != h.granted, h.spent > g.Spent:
 		h.booked = unknownBooked
 	}
 	p.counter.again(h.key)
 	p.touch(h)
+}
+
+// left returns what is left of a grant: some may have been used up of which the home did not know yet.
+func (h *holding) left(g *message.PermitGrant) int {
+	if h.spent <= g.Spent {
+		return g.N
+	}
+	return int(max(0, int64(g.N)-int64(h.spent-g.Spent)))
 }
 
 // noteWaiter notes who waits elsewhere, or that the limit is recalled.
@@ -284,7 +303,8 @@ func (p *Pool) ask(c *home, now int64) {
 		c.waiting = c.waiting[1:]
 		h.waits = false
 		if p.look(h, now) {
-			a := message.PermitRequest{Limit: h.key, Stamp: h.seen, Hold: h.granted, Want: h.want}
+			a := message.PermitRequest{Limit: h.key, Stamp: h.seen, Hold: h.granted, Want: h.want,
+				Spent: h.spent}
 			if h.want > 0 {
 				a.Order = p.counter.first(h.key)
 			}
@@ -439,6 +459,9 @@ func (p *Pool) holding(key delivery.Limit) *holding {
 			p.homes[n] = c
 		}
 		h = &holding{key: key, home: c, seen: c.floor, nextWaiter: message.NoNextWaiter}
+		if key.IsRate() {
+			h.spent = c.spent
+		}
 		p.held[key] = h
 	}
 	return h
@@ -459,6 +482,7 @@ func (p *Pool) forget(h *holding) {
 	if h.seen.Compare(h.home.floor) > 0 {
 		h.home.floor = h.seen
 	}
+	h.home.spent = max(h.home.spent, h.spent)
 	delete(p.held, h.key)
 }
 

@@ -51,6 +51,9 @@ func (h *Home) Standing(q message.LimitStands) (s message.Standing) {
 			s.Before++
 		}
 	}
+	if a.fills != nil {
+		h.addNext(&s, a)
+	}
 	return bounded(s)
 }
 
@@ -60,14 +63,14 @@ func bounded(s message.Standing) message.Standing {
 	return s
 }
 
-// Uses returns the permits that attempts in force hold, ordered by limit. Limits that sidecars name are left
-// out.
+// Uses returns the permits that attempts in force hold, ordered by limit. Left out are limits that sidecars
+// name, rates and quotas.
 func (m *Counter) Uses() []Use {
 	return uses(m.limits, func(l *limit) int { return l.inForce })
 }
 
-// Uses returns the permits that are allocated to partitions, ordered by limit. Limits that sidecars name are
-// left out.
+// Uses returns the permits that are allocated to partitions, ordered by limit. Left out are limits that
+// sidecars name, rates and quotas.
 func (h *Home) Uses() []Use {
 	return uses(h.accounts, func(a *account) int { return a.sum })
 }
@@ -75,7 +78,7 @@ func (h *Home) Uses() []Use {
 func uses[V any](of map[delivery.Limit]V, held func(V) int) []Use {
 	out := make([]Use, 0, len(of))
 	for l, v := range of {
-		if !l.Named() {
+		if !l.Named() && !l.IsRate() && !l.IsQuota() {
 			out = append(out, Use{l, held(v)})
 		}
 	}

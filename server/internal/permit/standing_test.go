@@ -39,7 +39,7 @@ func TestACounterSaysHowALimitStands(t *testing.T) {
 }
 
 func TestAHomeSaysHowALimitStands(t *testing.T) {
-	h := NewHome(store.Term{Epoch: 1}, limitedTo(3))
+	h := NewHome(store.Term{Epoch: 1}, limitedTo(3), nil)
 	if s := h.Standing(message.LimitStands{Limit: homeKey}); s.Held != 0 || s.Holders != nil {
 		t.Errorf("nothing has happened: %+v", s)
 	}
@@ -56,7 +56,7 @@ func TestAHomeSaysHowALimitStands(t *testing.T) {
 }
 
 func TestAStandingIsBounded(t *testing.T) {
-	h := NewHome(store.Term{Epoch: 1}, limitedTo(100))
+	h := NewHome(store.Term{Epoch: 1}, limitedTo(100), nil)
 	for p := range 50 {
 		h.Answer(askerOf(p, 1), []message.PermitRequest{{Limit: homeKey, Want: 1}})
 	}

@@ -191,9 +191,17 @@ var errKind = errors.New("this version does not know the kind")
 // meta moves a metadata record, or notes what it says of its partition.
 func (m *move) meta(ctx context.Context, p int, r store.MetaRecord) error {
 	switch r.Kind {
-	case store.KindApplied, store.KindTerms, store.KindAllocation, store.KindParked, store.KindWatched,
-		store.KindWebhooks:
-		return nil // of no use to others, or known, or counted again at the end of each move
+	case store.KindAllocation:
+		l, ok := permitrecord.ParseLevel(&r)
+		if !ok {
+			return nil // counted again at the end of each move
+		}
+		// What is allocated is not moved, and may be used up: nothing is left, so that no more begins than may.
+		l.Tokens = 0
+		r = l.Record()
+		return m.out.meta(ctx, permitrecord.HomeOf(l.Limit, m.n), &r)
+	case store.KindApplied, store.KindTerms, store.KindParked, store.KindWatched, store.KindWebhooks:
+		return nil // of no use to others, or known
 	case store.KindEvents:
 		return m.event(ctx, p, &r)
 	case store.KindAudit, store.KindAuditChain:

@@ -34,22 +34,7 @@ func (c *coder) namespace(n *carillon.Namespace) {
 		}
 		signed(c, 5, &n.UnservedAfter)
 		quotas(c, 6, &n.Quotas)
-	}
-}
-
-func quotas(c *coder, field int, q *carillon.Quotas) {
-	for at := message(field); c.within(&at); {
-		signed(c, 1, &q.Jobs)
-		signed(c, 2, &q.PayloadBytes)
-		rate(c, 3, &q.Puts)
-	}
-}
-
-func rate(c *coder, field int, r *carillon.Rate) {
-	for at := message(field); c.within(&at); {
-		signed(c, 1, &r.Count)
-		signed(c, 2, &r.Period)
-		signed(c, 3, &r.Burst)
+		rates(c, 7, &n.RateLimits)
 	}
 }
 
@@ -99,4 +84,57 @@ func (c *coder) limit(field int, key string, most int) (string, int) {
 		signed(c, 2, &most)
 	}
 	return key, most
+}
+
+// quotas are the quotas of a namespace, if there are any.
+func quotas(c *coder, field int, q *carillon.Quotas) {
+	if c.writing && *q == (carillon.Quotas{}) {
+		return
+	}
+	for at := item(field); c.within(&at); {
+		signed(c, 1, &q.Jobs)
+		signed(c, 2, &q.PayloadBytes)
+		quotaRate(c, 3, &q.Puts)
+		quotaRate(c, 4, &q.Runs)
+		signed(c, 5, &q.ConcurrentRuns)
+	}
+}
+
+// quotaRate is a rate, if there is one.
+func quotaRate(c *coder, field int, r *carillon.Rate) {
+	if !c.writing || *r != (carillon.Rate{}) {
+		rate(c, field, r)
+	}
+}
+
+func rate(c *coder, field int, r *carillon.Rate) {
+	for at := item(field); c.within(&at); {
+		signed(c, 1, &r.Count)
+		signed(c, 2, &r.Period)
+		signed(c, 3, &r.Burst)
+	}
+}
+
+// rates are the rate limits, written by key.
+func rates(c *coder, field int, rates *map[string]carillon.Rate) {
+	if c.writing {
+		for _, key := range slices.Sorted(maps.Keys(*rates)) {
+			keyedRate(c, field, key, (*rates)[key])
+		}
+	}
+	for c.field == field {
+		key, r := keyedRate(c, field, "", carillon.Rate{})
+		if *rates == nil {
+			*rates = map[string]carillon.Rate{}
+		}
+		(*rates)[key] = r
+	}
+}
+
+func keyedRate(c *coder, field int, key string, r carillon.Rate) (string, carillon.Rate) {
+	for at := item(field); c.within(&at); {
+		c.string(1, &key)
+		rate(c, 2, &r)
+	}
+	return key, r
 }

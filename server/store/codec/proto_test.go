@@ -175,6 +175,11 @@ func (f *filler) fill(v reflect.Value) {
 	case *map[string]int:
 		*x = map[string]int{fmt.Sprint("k", f.n): -f.n, "": f.n}
 		return
+	case *map[string]carillon.Rate:
+		var r carillon.Rate
+		f.fill(reflect.ValueOf(&r).Elem())
+		*x = map[string]carillon.Rate{fmt.Sprint("k", f.n): r, "": r}
+		return
 	case *carillon.When:
 		*x = carillon.WhenText(fmt.Sprint("when-", f.n))
 		return
@@ -261,6 +266,12 @@ func plain(v reflect.Value) any {
 		m := map[string]string{}
 		for k, n := range x {
 			m[k] = fmt.Sprint(n)
+		}
+		return m
+	case map[string]carillon.Rate:
+		m := map[string]any{}
+		for k, r := range x {
+			m[k] = plainStruct(reflect.ValueOf(r))
 		}
 		return m
 	case []string:
@@ -365,6 +376,13 @@ func plainProto(t *testing.T, msg protoreflect.Message) map[string]any {
 
 func plainField(t *testing.T, field protoreflect.FieldDescriptor, v protoreflect.Value) any {
 	switch {
+	case field.IsMap() && field.MapValue().Message() != nil:
+		m := map[string]any{}
+		v.Map().Range(func(k protoreflect.MapKey, v protoreflect.Value) bool {
+			m[k.String()] = plainProto(t, v.Message())
+			return true
+		})
+		return m
 	case field.IsMap():
 		m := map[string]string{}
 		v.Map().Range(func(k protoreflect.MapKey, v protoreflect.Value) bool {

@@ -33,6 +33,7 @@ FORMATS = {
     "event-types": st.sampled_from(["run.dead", "run.failed", "job.created"]),
     "webhook-name": st.uuids().map(lambda u: u.hex),
     "unserved-after": st.sampled_from(["", "1m", "90s", "PT1H", "24h"]),
+    "rate-period": st.sampled_from(["", "1s", "90s", "PT1H", "24h"]),
     "generation-tag": number.map('"{}"'.format),
     # Well formed, and of nothing that is there.
     "run-id": st.just("0401fp3dgas40j7natdukbtmg9jfrcgot9u3hjlgmk6020o"),

@@ -1743,7 +1743,9 @@ type ApplyShareRequest struct {
 	// The jobs. Without any, and without a batch, the request only asks for the term.
 	Puts []*SharePut `protobuf:"bytes,7,rep,name=puts,proto3" json:"puts,omitempty"`
 	// The term of the partition under which the share may be stored; without one it may be stored under any.
-	Term          *Term `protobuf:"bytes,8,opt,name=term,proto3" json:"term,omitempty"`
+	Term *Term `protobuf:"bytes,8,opt,name=term,proto3" json:"term,omitempty"`
+	// Nothing is stored yet: room is set aside for the jobs.
+	Hold          bool `protobuf:"varint,9,opt,name=hold,proto3" json:"hold,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1832,6 +1834,13 @@ func (x *ApplyShareRequest) GetTerm() *Term {
 		return x.Term
 	}
 	return nil
+}
+
+func (x *ApplyShareRequest) GetHold() bool {
+	if x != nil {
+		return x.Hold
+	}
+	return false
 }
 
 // SharePut is one job of a share.
@@ -2619,6 +2628,518 @@ func (x *ChangeKeyResponse) GetDone() bool {
 	return false
 }
 
+// QuotaAmount is how much of what quotas bound.
+type QuotaAmount struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Jobs          int64                  `protobuf:"varint,1,opt,name=jobs,proto3" json:"jobs,omitempty"`
+	Bytes         int64                  `protobuf:"varint,2,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *QuotaAmount) Reset() {
+	*x = QuotaAmount{}
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[39]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *QuotaAmount) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*QuotaAmount) ProtoMessage() {}
+
+func (x *QuotaAmount) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[39]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use QuotaAmount.ProtoReflect.Descriptor instead.
+func (*QuotaAmount) Descriptor() ([]byte, []int) {
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{39}
+}
+
+func (x *QuotaAmount) GetJobs() int64 {
+	if x != nil {
+		return x.Jobs
+	}
+	return 0
+}
+
+func (x *QuotaAmount) GetBytes() int64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+// QuotaUsage is what a partition has of a namespace.
+type QuotaUsage struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Counted       bool                   `protobuf:"varint,1,opt,name=counted,proto3" json:"counted,omitempty"` // used is known
+	Used          *QuotaAmount           `protobuf:"bytes,2,opt,name=used,proto3" json:"used,omitempty"`
+	Room          *QuotaAmount           `protobuf:"bytes,3,opt,name=room,proto3" json:"room,omitempty"`   // that it may still use
+	Stamp         *TokenStamp            `protobuf:"bytes,4,opt,name=stamp,proto3" json:"stamp,omitempty"` // of the newest message of the home that it has taken
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *QuotaUsage) Reset() {
+	*x = QuotaUsage{}
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[40]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *QuotaUsage) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*QuotaUsage) ProtoMessage() {}
+
+func (x *QuotaUsage) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[40]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use QuotaUsage.ProtoReflect.Descriptor instead.
+func (*QuotaUsage) Descriptor() ([]byte, []int) {
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{40}
+}
+
+func (x *QuotaUsage) GetCounted() bool {
+	if x != nil {
+		return x.Counted
+	}
+	return false
+}
+
+func (x *QuotaUsage) GetUsed() *QuotaAmount {
+	if x != nil {
+		return x.Used
+	}
+	return nil
+}
+
+func (x *QuotaUsage) GetRoom() *QuotaAmount {
+	if x != nil {
+		return x.Room
+	}
+	return nil
+}
+
+func (x *QuotaUsage) GetStamp() *TokenStamp {
+	if x != nil {
+		return x.Stamp
+	}
+	return nil
+}
+
+// AskRoomRequest says what a partition has and wants.
+type AskRoomRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	NotAfter      *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=not_after,json=notAfter,proto3" json:"not_after,omitempty"`
+	Partition     int32                  `protobuf:"varint,2,opt,name=partition,proto3" json:"partition,omitempty"` // the home
+	Namespace     string                 `protobuf:"bytes,3,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	Asker         int32                  `protobuf:"varint,4,opt,name=asker,proto3" json:"asker,omitempty"` // the partition that wants room
+	Has           *QuotaUsage            `protobuf:"bytes,5,opt,name=has,proto3" json:"has,omitempty"`
+	Want          *QuotaAmount           `protobuf:"bytes,6,opt,name=want,proto3" json:"want,omitempty"` // without it, nothing
+	More          *QuotaAmount           `protobuf:"bytes,7,opt,name=more,proto3" json:"more,omitempty"` // as much as there is
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AskRoomRequest) Reset() {
+	*x = AskRoomRequest{}
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[41]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AskRoomRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AskRoomRequest) ProtoMessage() {}
+
+func (x *AskRoomRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[41]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AskRoomRequest.ProtoReflect.Descriptor instead.
+func (*AskRoomRequest) Descriptor() ([]byte, []int) {
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{41}
+}
+
+func (x *AskRoomRequest) GetNotAfter() *timestamppb.Timestamp {
+	if x != nil {
+		return x.NotAfter
+	}
+	return nil
+}
+
+func (x *AskRoomRequest) GetPartition() int32 {
+	if x != nil {
+		return x.Partition
+	}
+	return 0
+}
+
+func (x *AskRoomRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *AskRoomRequest) GetAsker() int32 {
+	if x != nil {
+		return x.Asker
+	}
+	return 0
+}
+
+func (x *AskRoomRequest) GetHas() *QuotaUsage {
+	if x != nil {
+		return x.Has
+	}
+	return nil
+}
+
+func (x *AskRoomRequest) GetWant() *QuotaAmount {
+	if x != nil {
+		return x.Want
+	}
+	return nil
+}
+
+func (x *AskRoomRequest) GetMore() *QuotaAmount {
+	if x != nil {
+		return x.More
+	}
+	return nil
+}
+
+// AskRoomResponse is what the partition may use besides.
+type AskRoomResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Stamp         *TokenStamp            `protobuf:"bytes,1,opt,name=stamp,proto3" json:"stamp,omitempty"`
+	Room          *QuotaAmount           `protobuf:"bytes,2,opt,name=room,proto3" json:"room,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AskRoomResponse) Reset() {
+	*x = AskRoomResponse{}
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[42]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AskRoomResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AskRoomResponse) ProtoMessage() {}
+
+func (x *AskRoomResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[42]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AskRoomResponse.ProtoReflect.Descriptor instead.
+func (*AskRoomResponse) Descriptor() ([]byte, []int) {
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{42}
+}
+
+func (x *AskRoomResponse) GetStamp() *TokenStamp {
+	if x != nil {
+		return x.Stamp
+	}
+	return nil
+}
+
+func (x *AskRoomResponse) GetRoom() *QuotaAmount {
+	if x != nil {
+		return x.Room
+	}
+	return nil
+}
+
+// CountUsageRequest asks what a partition has.
+type CountUsageRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	NotAfter      *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=not_after,json=notAfter,proto3" json:"not_after,omitempty"`
+	Partition     int32                  `protobuf:"varint,2,opt,name=partition,proto3" json:"partition,omitempty"`
+	Namespace     string                 `protobuf:"bytes,3,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	Stamp         *TokenStamp            `protobuf:"bytes,4,opt,name=stamp,proto3" json:"stamp,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CountUsageRequest) Reset() {
+	*x = CountUsageRequest{}
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[43]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CountUsageRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CountUsageRequest) ProtoMessage() {}
+
+func (x *CountUsageRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[43]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CountUsageRequest.ProtoReflect.Descriptor instead.
+func (*CountUsageRequest) Descriptor() ([]byte, []int) {
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{43}
+}
+
+func (x *CountUsageRequest) GetNotAfter() *timestamppb.Timestamp {
+	if x != nil {
+		return x.NotAfter
+	}
+	return nil
+}
+
+func (x *CountUsageRequest) GetPartition() int32 {
+	if x != nil {
+		return x.Partition
+	}
+	return 0
+}
+
+func (x *CountUsageRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *CountUsageRequest) GetStamp() *TokenStamp {
+	if x != nil {
+		return x.Stamp
+	}
+	return nil
+}
+
+// CountUsageResponse is what it has.
+type CountUsageResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Usage         *QuotaUsage            `protobuf:"bytes,1,opt,name=usage,proto3" json:"usage,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CountUsageResponse) Reset() {
+	*x = CountUsageResponse{}
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[44]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CountUsageResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CountUsageResponse) ProtoMessage() {}
+
+func (x *CountUsageResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[44]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CountUsageResponse.ProtoReflect.Descriptor instead.
+func (*CountUsageResponse) Descriptor() ([]byte, []int) {
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{44}
+}
+
+func (x *CountUsageResponse) GetUsage() *QuotaUsage {
+	if x != nil {
+		return x.Usage
+	}
+	return nil
+}
+
+// TakeChangesRequest says how many changes a node is about to make.
+type TakeChangesRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	NotAfter      *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=not_after,json=notAfter,proto3" json:"not_after,omitempty"`
+	Partition     int32                  `protobuf:"varint,2,opt,name=partition,proto3" json:"partition,omitempty"` // the home
+	Namespace     string                 `protobuf:"bytes,3,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	N             int64                  `protobuf:"varint,4,opt,name=n,proto3" json:"n,omitempty"`
+	More          int64                  `protobuf:"varint,5,opt,name=more,proto3" json:"more,omitempty"` // for those that come next
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TakeChangesRequest) Reset() {
+	*x = TakeChangesRequest{}
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[45]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TakeChangesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TakeChangesRequest) ProtoMessage() {}
+
+func (x *TakeChangesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[45]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TakeChangesRequest.ProtoReflect.Descriptor instead.
+func (*TakeChangesRequest) Descriptor() ([]byte, []int) {
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{45}
+}
+
+func (x *TakeChangesRequest) GetNotAfter() *timestamppb.Timestamp {
+	if x != nil {
+		return x.NotAfter
+	}
+	return nil
+}
+
+func (x *TakeChangesRequest) GetPartition() int32 {
+	if x != nil {
+		return x.Partition
+	}
+	return 0
+}
+
+func (x *TakeChangesRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *TakeChangesRequest) GetN() int64 {
+	if x != nil {
+		return x.N
+	}
+	return 0
+}
+
+func (x *TakeChangesRequest) GetMore() int64 {
+	if x != nil {
+		return x.More
+	}
+	return 0
+}
+
+// TakeChangesResponse is how many it may make.
+type TakeChangesResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	N             int64                  `protobuf:"varint,1,opt,name=n,proto3" json:"n,omitempty"`                            // 0: none now
+	AfterNs       int64                  `protobuf:"varint,2,opt,name=after_ns,json=afterNs,proto3" json:"after_ns,omitempty"` // but after this time
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TakeChangesResponse) Reset() {
+	*x = TakeChangesResponse{}
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[46]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TakeChangesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TakeChangesResponse) ProtoMessage() {}
+
+func (x *TakeChangesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[46]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TakeChangesResponse.ProtoReflect.Descriptor instead.
+func (*TakeChangesResponse) Descriptor() ([]byte, []int) {
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{46}
+}
+
+func (x *TakeChangesResponse) GetN() int64 {
+	if x != nil {
+		return x.N
+	}
+	return 0
+}
+
+func (x *TakeChangesResponse) GetAfterNs() int64 {
+	if x != nil {
+		return x.AfterNs
+	}
+	return 0
+}
+
 // PurgeInRequest says what to cancel.
 type PurgeInRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2640,7 +3161,7 @@ type PurgeInRequest struct {
 
 func (x *PurgeInRequest) Reset() {
 	*x = PurgeInRequest{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[39]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2652,7 +3173,7 @@ func (x *PurgeInRequest) String() string {
 func (*PurgeInRequest) ProtoMessage() {}
 
 func (x *PurgeInRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[39]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2665,7 +3186,7 @@ func (x *PurgeInRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PurgeInRequest.ProtoReflect.Descriptor instead.
 func (*PurgeInRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{39}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *PurgeInRequest) GetNotAfter() *timestamppb.Timestamp {
@@ -2723,7 +3244,7 @@ type PurgeInResponse struct {
 
 func (x *PurgeInResponse) Reset() {
 	*x = PurgeInResponse{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[40]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2735,7 +3256,7 @@ func (x *PurgeInResponse) String() string {
 func (*PurgeInResponse) ProtoMessage() {}
 
 func (x *PurgeInResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[40]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2748,7 +3269,7 @@ func (x *PurgeInResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PurgeInResponse.ProtoReflect.Descriptor instead.
 func (*PurgeInResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{40}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *PurgeInResponse) GetPurged() int64 {
@@ -2776,7 +3297,7 @@ type ReloadQueuesRequest struct {
 
 func (x *ReloadQueuesRequest) Reset() {
 	*x = ReloadQueuesRequest{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[41]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2788,7 +3309,7 @@ func (x *ReloadQueuesRequest) String() string {
 func (*ReloadQueuesRequest) ProtoMessage() {}
 
 func (x *ReloadQueuesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[41]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2801,7 +3322,7 @@ func (x *ReloadQueuesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReloadQueuesRequest.ProtoReflect.Descriptor instead.
 func (*ReloadQueuesRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{41}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *ReloadQueuesRequest) GetNotAfter() *timestamppb.Timestamp {
@@ -2820,7 +3341,7 @@ type ReloadQueuesResponse struct {
 
 func (x *ReloadQueuesResponse) Reset() {
 	*x = ReloadQueuesResponse{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[42]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2832,7 +3353,7 @@ func (x *ReloadQueuesResponse) String() string {
 func (*ReloadQueuesResponse) ProtoMessage() {}
 
 func (x *ReloadQueuesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[42]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2845,7 +3366,7 @@ func (x *ReloadQueuesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReloadQueuesResponse.ProtoReflect.Descriptor instead.
 func (*ReloadQueuesResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{42}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{50}
 }
 
 // HearRequest is what consumers have said.
@@ -2869,7 +3390,7 @@ type HearRequest struct {
 
 func (x *HearRequest) Reset() {
 	*x = HearRequest{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[43]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2881,7 +3402,7 @@ func (x *HearRequest) String() string {
 func (*HearRequest) ProtoMessage() {}
 
 func (x *HearRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[43]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2894,7 +3415,7 @@ func (x *HearRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HearRequest.ProtoReflect.Descriptor instead.
 func (*HearRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{43}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *HearRequest) GetNotAfter() *timestamppb.Timestamp {
@@ -2958,7 +3479,7 @@ type Report struct {
 
 func (x *Report) Reset() {
 	*x = Report{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[44]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2970,7 +3491,7 @@ func (x *Report) String() string {
 func (*Report) ProtoMessage() {}
 
 func (x *Report) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[44]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2983,7 +3504,7 @@ func (x *Report) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report.ProtoReflect.Descriptor instead.
 func (*Report) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{44}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *Report) GetResult() *v1.Result {
@@ -3034,7 +3555,7 @@ type HearResponse struct {
 
 func (x *HearResponse) Reset() {
 	*x = HearResponse{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[45]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3046,7 +3567,7 @@ func (x *HearResponse) String() string {
 func (*HearResponse) ProtoMessage() {}
 
 func (x *HearResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[45]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3059,7 +3580,7 @@ func (x *HearResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HearResponse.ProtoReflect.Descriptor instead.
 func (*HearResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{45}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *HearResponse) GetAccepted() []string {
@@ -3089,7 +3610,7 @@ type Term struct {
 
 func (x *Term) Reset() {
 	*x = Term{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[46]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3101,7 +3622,7 @@ func (x *Term) String() string {
 func (*Term) ProtoMessage() {}
 
 func (x *Term) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[46]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3114,7 +3635,7 @@ func (x *Term) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Term.ProtoReflect.Descriptor instead.
 func (*Term) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{46}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *Term) GetEpoch() uint64 {
@@ -3144,7 +3665,7 @@ type TokenStamp struct {
 
 func (x *TokenStamp) Reset() {
 	*x = TokenStamp{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[47]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3156,7 +3677,7 @@ func (x *TokenStamp) String() string {
 func (*TokenStamp) ProtoMessage() {}
 
 func (x *TokenStamp) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[47]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3169,7 +3690,7 @@ func (x *TokenStamp) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenStamp.ProtoReflect.Descriptor instead.
 func (*TokenStamp) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{47}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *TokenStamp) GetEpoch() uint64 {
@@ -3205,7 +3726,7 @@ type AskTokensRequest struct {
 
 func (x *AskTokensRequest) Reset() {
 	*x = AskTokensRequest{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[48]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3217,7 +3738,7 @@ func (x *AskTokensRequest) String() string {
 func (*AskTokensRequest) ProtoMessage() {}
 
 func (x *AskTokensRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[48]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3230,7 +3751,7 @@ func (x *AskTokensRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskTokensRequest.ProtoReflect.Descriptor instead.
 func (*AskTokensRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{48}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *AskTokensRequest) GetNotAfter() *timestamppb.Timestamp {
@@ -3282,14 +3803,16 @@ type TokenAsk struct {
 	// Tokens that it wants beyond those.
 	Want int64 `protobuf:"varint,5,opt,name=want,proto3" json:"want,omitempty"`
 	// Of the first run that waits.
-	Order         int64 `protobuf:"fixed64,6,opt,name=order,proto3" json:"order,omitempty"`
+	Order int64 `protobuf:"fixed64,6,opt,name=order,proto3" json:"order,omitempty"`
+	// Of a rate: tokens that the partition has used up since its term began.
+	Spent         uint64 `protobuf:"varint,7,opt,name=spent,proto3" json:"spent,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *TokenAsk) Reset() {
 	*x = TokenAsk{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[49]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3301,7 +3824,7 @@ func (x *TokenAsk) String() string {
 func (*TokenAsk) ProtoMessage() {}
 
 func (x *TokenAsk) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[49]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3314,7 +3837,7 @@ func (x *TokenAsk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenAsk.ProtoReflect.Descriptor instead.
 func (*TokenAsk) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{49}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *TokenAsk) GetNamespace() string {
@@ -3359,6 +3882,13 @@ func (x *TokenAsk) GetOrder() int64 {
 	return 0
 }
 
+func (x *TokenAsk) GetSpent() uint64 {
+	if x != nil {
+		return x.Spent
+	}
+	return 0
+}
+
 // AskTokensResponse is how the limits stand for the partition that asked.
 type AskTokensResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -3370,7 +3900,7 @@ type AskTokensResponse struct {
 
 func (x *AskTokensResponse) Reset() {
 	*x = AskTokensResponse{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[50]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3382,7 +3912,7 @@ func (x *AskTokensResponse) String() string {
 func (*AskTokensResponse) ProtoMessage() {}
 
 func (x *AskTokensResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[50]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3395,7 +3925,7 @@ func (x *AskTokensResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskTokensResponse.ProtoReflect.Descriptor instead.
 func (*AskTokensResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{50}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *AskTokensResponse) GetGrants() []*TokenGrant {
@@ -3421,14 +3951,16 @@ type TokenGrant struct {
 	// The order of the first run that waits in another partition.
 	Rival int64 `protobuf:"fixed64,6,opt,name=rival,proto3" json:"rival,omitempty"`
 	// Tokens that the home still knows to be wanted.
-	Want          int64 `protobuf:"varint,7,opt,name=want,proto3" json:"want,omitempty"`
+	Want int64 `protobuf:"varint,7,opt,name=want,proto3" json:"want,omitempty"`
+	// Of a rate: tokens that are used up, as the home knows; n is without these.
+	Spent         uint64 `protobuf:"varint,8,opt,name=spent,proto3" json:"spent,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *TokenGrant) Reset() {
 	*x = TokenGrant{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[51]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3440,7 +3972,7 @@ func (x *TokenGrant) String() string {
 func (*TokenGrant) ProtoMessage() {}
 
 func (x *TokenGrant) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[51]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3453,7 +3985,7 @@ func (x *TokenGrant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenGrant.ProtoReflect.Descriptor instead.
 func (*TokenGrant) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{51}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *TokenGrant) GetNamespace() string {
@@ -3505,6 +4037,13 @@ func (x *TokenGrant) GetWant() int64 {
 	return 0
 }
 
+func (x *TokenGrant) GetSpent() uint64 {
+	if x != nil {
+		return x.Spent
+	}
+	return 0
+}
+
 // GiveTokensRequest is what homes of limits have handed out.
 type GiveTokensRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -3520,7 +4059,7 @@ type GiveTokensRequest struct {
 
 func (x *GiveTokensRequest) Reset() {
 	*x = GiveTokensRequest{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[52]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3532,7 +4071,7 @@ func (x *GiveTokensRequest) String() string {
 func (*GiveTokensRequest) ProtoMessage() {}
 
 func (x *GiveTokensRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[52]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3545,7 +4084,7 @@ func (x *GiveTokensRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GiveTokensRequest.ProtoReflect.Descriptor instead.
 func (*GiveTokensRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{52}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *GiveTokensRequest) GetNotAfter() *timestamppb.Timestamp {
@@ -3578,7 +4117,7 @@ type GiveTokensResponse struct {
 
 func (x *GiveTokensResponse) Reset() {
 	*x = GiveTokensResponse{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[53]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3590,7 +4129,7 @@ func (x *GiveTokensResponse) String() string {
 func (*GiveTokensResponse) ProtoMessage() {}
 
 func (x *GiveTokensResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[53]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3603,7 +4142,7 @@ func (x *GiveTokensResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GiveTokensResponse.ProtoReflect.Descriptor instead.
 func (*GiveTokensResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{53}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{61}
 }
 
 // LimitStandsRequest is about a run that waits for a token.
@@ -3627,7 +4166,7 @@ type LimitStandsRequest struct {
 
 func (x *LimitStandsRequest) Reset() {
 	*x = LimitStandsRequest{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[54]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3639,7 +4178,7 @@ func (x *LimitStandsRequest) String() string {
 func (*LimitStandsRequest) ProtoMessage() {}
 
 func (x *LimitStandsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[54]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3652,7 +4191,7 @@ func (x *LimitStandsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LimitStandsRequest.ProtoReflect.Descriptor instead.
 func (*LimitStandsRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{54}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *LimitStandsRequest) GetNotAfter() *timestamppb.Timestamp {
@@ -3705,14 +4244,18 @@ type LimitStandsResponse struct {
 	// Partitions that have some, the first few.
 	Holders []int32 `protobuf:"varint,2,rep,packed,name=holders,proto3" json:"holders,omitempty"`
 	// Other partitions whose first run goes before the one that waits.
-	Before        int64 `protobuf:"varint,3,opt,name=before,proto3" json:"before,omitempty"`
+	Before int64 `protobuf:"varint,3,opt,name=before,proto3" json:"before,omitempty"`
+	// Of a rate: when the next attempt may begin, UTC ns; 0 is not known.
+	Next int64 `protobuf:"varint,4,opt,name=next,proto3" json:"next,omitempty"`
+	// Of a rate: ns between further ones.
+	Every         int64 `protobuf:"varint,5,opt,name=every,proto3" json:"every,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *LimitStandsResponse) Reset() {
 	*x = LimitStandsResponse{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[55]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3724,7 +4267,7 @@ func (x *LimitStandsResponse) String() string {
 func (*LimitStandsResponse) ProtoMessage() {}
 
 func (x *LimitStandsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[55]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3737,7 +4280,7 @@ func (x *LimitStandsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LimitStandsResponse.ProtoReflect.Descriptor instead.
 func (*LimitStandsResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{55}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *LimitStandsResponse) GetHeld() int64 {
@@ -3761,6 +4304,20 @@ func (x *LimitStandsResponse) GetBefore() int64 {
 	return 0
 }
 
+func (x *LimitStandsResponse) GetNext() int64 {
+	if x != nil {
+		return x.Next
+	}
+	return 0
+}
+
+func (x *LimitStandsResponse) GetEvery() int64 {
+	if x != nil {
+		return x.Every
+	}
+	return 0
+}
+
 // RecordEventsRequest is of a node at which somebody watches.
 type RecordEventsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -3776,7 +4333,7 @@ type RecordEventsRequest struct {
 
 func (x *RecordEventsRequest) Reset() {
 	*x = RecordEventsRequest{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[56]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3788,7 +4345,7 @@ func (x *RecordEventsRequest) String() string {
 func (*RecordEventsRequest) ProtoMessage() {}
 
 func (x *RecordEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[56]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3801,7 +4358,7 @@ func (x *RecordEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordEventsRequest.ProtoReflect.Descriptor instead.
 func (*RecordEventsRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{56}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *RecordEventsRequest) GetNotAfter() *timestamppb.Timestamp {
@@ -3836,7 +4393,7 @@ type RecordEventsResponse struct {
 
 func (x *RecordEventsResponse) Reset() {
 	*x = RecordEventsResponse{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[57]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3848,7 +4405,7 @@ func (x *RecordEventsResponse) String() string {
 func (*RecordEventsResponse) ProtoMessage() {}
 
 func (x *RecordEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[57]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3861,7 +4418,7 @@ func (x *RecordEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordEventsResponse.ProtoReflect.Descriptor instead.
 func (*RecordEventsResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{57}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *RecordEventsResponse) GetFrom() uint64 {
@@ -3886,7 +4443,7 @@ type RecordAuditRequest struct {
 
 func (x *RecordAuditRequest) Reset() {
 	*x = RecordAuditRequest{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[58]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3898,7 +4455,7 @@ func (x *RecordAuditRequest) String() string {
 func (*RecordAuditRequest) ProtoMessage() {}
 
 func (x *RecordAuditRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[58]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3911,7 +4468,7 @@ func (x *RecordAuditRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordAuditRequest.ProtoReflect.Descriptor instead.
 func (*RecordAuditRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{58}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *RecordAuditRequest) GetNotAfter() *timestamppb.Timestamp {
@@ -3944,7 +4501,7 @@ type RecordAuditResponse struct {
 
 func (x *RecordAuditResponse) Reset() {
 	*x = RecordAuditResponse{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[59]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3956,7 +4513,7 @@ func (x *RecordAuditResponse) String() string {
 func (*RecordAuditResponse) ProtoMessage() {}
 
 func (x *RecordAuditResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[59]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3969,7 +4526,7 @@ func (x *RecordAuditResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordAuditResponse.ProtoReflect.Descriptor instead.
 func (*RecordAuditResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{59}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{67}
 }
 
 // ReloadNamespaceRequest says whose settings have changed.
@@ -3985,7 +4542,7 @@ type ReloadNamespaceRequest struct {
 
 func (x *ReloadNamespaceRequest) Reset() {
 	*x = ReloadNamespaceRequest{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[60]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3997,7 +4554,7 @@ func (x *ReloadNamespaceRequest) String() string {
 func (*ReloadNamespaceRequest) ProtoMessage() {}
 
 func (x *ReloadNamespaceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[60]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4010,7 +4567,7 @@ func (x *ReloadNamespaceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReloadNamespaceRequest.ProtoReflect.Descriptor instead.
 func (*ReloadNamespaceRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{60}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *ReloadNamespaceRequest) GetNotAfter() *timestamppb.Timestamp {
@@ -4036,7 +4593,7 @@ type ReloadNamespaceResponse struct {
 
 func (x *ReloadNamespaceResponse) Reset() {
 	*x = ReloadNamespaceResponse{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[61]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4048,7 +4605,7 @@ func (x *ReloadNamespaceResponse) String() string {
 func (*ReloadNamespaceResponse) ProtoMessage() {}
 
 func (x *ReloadNamespaceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[61]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4061,7 +4618,7 @@ func (x *ReloadNamespaceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReloadNamespaceResponse.ProtoReflect.Descriptor instead.
 func (*ReloadNamespaceResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{61}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{69}
 }
 
 // HearLimitsRequest is the limits that the sidecars of one node have named: all of them, in place of those that it has sent before.
@@ -4083,7 +4640,7 @@ type HearLimitsRequest struct {
 
 func (x *HearLimitsRequest) Reset() {
 	*x = HearLimitsRequest{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[62]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4095,7 +4652,7 @@ func (x *HearLimitsRequest) String() string {
 func (*HearLimitsRequest) ProtoMessage() {}
 
 func (x *HearLimitsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[62]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4108,7 +4665,7 @@ func (x *HearLimitsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HearLimitsRequest.ProtoReflect.Descriptor instead.
 func (*HearLimitsRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{62}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *HearLimitsRequest) GetNotAfter() *timestamppb.Timestamp {
@@ -4165,7 +4722,7 @@ type NamedLimit struct {
 
 func (x *NamedLimit) Reset() {
 	*x = NamedLimit{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[63]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4177,7 +4734,7 @@ func (x *NamedLimit) String() string {
 func (*NamedLimit) ProtoMessage() {}
 
 func (x *NamedLimit) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[63]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4190,7 +4747,7 @@ func (x *NamedLimit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NamedLimit.ProtoReflect.Descriptor instead.
 func (*NamedLimit) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{63}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *NamedLimit) GetNamespace() string {
@@ -4237,7 +4794,7 @@ type HearLimitsResponse struct {
 
 func (x *HearLimitsResponse) Reset() {
 	*x = HearLimitsResponse{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[64]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4249,7 +4806,7 @@ func (x *HearLimitsResponse) String() string {
 func (*HearLimitsResponse) ProtoMessage() {}
 
 func (x *HearLimitsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[64]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4262,7 +4819,7 @@ func (x *HearLimitsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HearLimitsResponse.ProtoReflect.Descriptor instead.
 func (*HearLimitsResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{64}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{72}
 }
 
 // Place is a place in the order of queues or of connections.
@@ -4284,7 +4841,7 @@ type Place struct {
 
 func (x *Place) Reset() {
 	*x = Place{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[65]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4296,7 +4853,7 @@ func (x *Place) String() string {
 func (*Place) ProtoMessage() {}
 
 func (x *Place) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[65]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4309,7 +4866,7 @@ func (x *Place) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Place.ProtoReflect.Descriptor instead.
 func (*Place) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{65}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *Place) GetNamespace() string {
@@ -4368,7 +4925,7 @@ type OwnQueuesRequest struct {
 
 func (x *OwnQueuesRequest) Reset() {
 	*x = OwnQueuesRequest{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[66]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4380,7 +4937,7 @@ func (x *OwnQueuesRequest) String() string {
 func (*OwnQueuesRequest) ProtoMessage() {}
 
 func (x *OwnQueuesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[66]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4393,7 +4950,7 @@ func (x *OwnQueuesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OwnQueuesRequest.ProtoReflect.Descriptor instead.
 func (*OwnQueuesRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{66}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *OwnQueuesRequest) GetNotAfter() *timestamppb.Timestamp {
@@ -4449,7 +5006,7 @@ type OwnQueuesResponse struct {
 
 func (x *OwnQueuesResponse) Reset() {
 	*x = OwnQueuesResponse{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[67]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4461,7 +5018,7 @@ func (x *OwnQueuesResponse) String() string {
 func (*OwnQueuesResponse) ProtoMessage() {}
 
 func (x *OwnQueuesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[67]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4474,7 +5031,7 @@ func (x *OwnQueuesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OwnQueuesResponse.ProtoReflect.Descriptor instead.
 func (*OwnQueuesResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{67}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *OwnQueuesResponse) GetQueues() []*v1.Queue {
@@ -4505,7 +5062,7 @@ type OwnWorkersRequest struct {
 
 func (x *OwnWorkersRequest) Reset() {
 	*x = OwnWorkersRequest{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[68]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4517,7 +5074,7 @@ func (x *OwnWorkersRequest) String() string {
 func (*OwnWorkersRequest) ProtoMessage() {}
 
 func (x *OwnWorkersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[68]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4530,7 +5087,7 @@ func (x *OwnWorkersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OwnWorkersRequest.ProtoReflect.Descriptor instead.
 func (*OwnWorkersRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{68}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *OwnWorkersRequest) GetNotAfter() *timestamppb.Timestamp {
@@ -4586,7 +5143,7 @@ type OwnWorkersResponse struct {
 
 func (x *OwnWorkersResponse) Reset() {
 	*x = OwnWorkersResponse{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[69]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4598,7 +5155,7 @@ func (x *OwnWorkersResponse) String() string {
 func (*OwnWorkersResponse) ProtoMessage() {}
 
 func (x *OwnWorkersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[69]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4611,7 +5168,7 @@ func (x *OwnWorkersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OwnWorkersResponse.ProtoReflect.Descriptor instead.
 func (*OwnWorkersResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{69}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *OwnWorkersResponse) GetWorkers() []*OwnWorker {
@@ -4634,7 +5191,7 @@ type OwnWorker struct {
 
 func (x *OwnWorker) Reset() {
 	*x = OwnWorker{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[70]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4646,7 +5203,7 @@ func (x *OwnWorker) String() string {
 func (*OwnWorker) ProtoMessage() {}
 
 func (x *OwnWorker) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[70]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4659,7 +5216,7 @@ func (x *OwnWorker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OwnWorker.ProtoReflect.Descriptor instead.
 func (*OwnWorker) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{70}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *OwnWorker) GetWorker() *v1.Worker {
@@ -4691,7 +5248,7 @@ type SettleSidecarRequest struct {
 
 func (x *SettleSidecarRequest) Reset() {
 	*x = SettleSidecarRequest{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[71]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4703,7 +5260,7 @@ func (x *SettleSidecarRequest) String() string {
 func (*SettleSidecarRequest) ProtoMessage() {}
 
 func (x *SettleSidecarRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[71]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4716,7 +5273,7 @@ func (x *SettleSidecarRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SettleSidecarRequest.ProtoReflect.Descriptor instead.
 func (*SettleSidecarRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{71}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *SettleSidecarRequest) GetNotAfter() *timestamppb.Timestamp {
@@ -4749,7 +5306,7 @@ type SettleSidecarResponse struct {
 
 func (x *SettleSidecarResponse) Reset() {
 	*x = SettleSidecarResponse{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[72]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4761,7 +5318,7 @@ func (x *SettleSidecarResponse) String() string {
 func (*SettleSidecarResponse) ProtoMessage() {}
 
 func (x *SettleSidecarResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[72]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4774,7 +5331,7 @@ func (x *SettleSidecarResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SettleSidecarResponse.ProtoReflect.Descriptor instead.
 func (*SettleSidecarResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{72}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{80}
 }
 
 var File_carillon_peer_v1_peer_proto protoreflect.FileDescriptor
@@ -4887,7 +5444,7 @@ const file_carillon_peer_v1_peer_proto_rawDesc = "" +
 	"\tpartition\x18\x02 \x01(\x05R\tpartition\x12\"\n" +
 	"\x03job\x18\x03 \x01(\v2\x10.carillon.v1.JobR\x03job\"%\n" +
 	"\rKeepsResponse\x12\x14\n" +
-	"\x05keeps\x18\x01 \x01(\bR\x05keeps\"\xa2\x02\n" +
+	"\x05keeps\x18\x01 \x01(\bR\x05keeps\"\xb6\x02\n" +
 	"\x11ApplyShareRequest\x127\n" +
 	"\tnot_after\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\bnotAfter\x12\x1c\n" +
 	"\tpartition\x18\x02 \x01(\x05R\tpartition\x12\x14\n" +
@@ -4896,7 +5453,8 @@ const file_carillon_peer_v1_peer_proto_rawDesc = "" +
 	"\x04late\x18\x05 \x01(\bR\x04late\x12\x0e\n" +
 	"\x02at\x18\x06 \x01(\x10R\x02at\x12.\n" +
 	"\x04puts\x18\a \x03(\v2\x1a.carillon.peer.v1.SharePutR\x04puts\x12*\n" +
-	"\x04term\x18\b \x01(\v2\x16.carillon.peer.v1.TermR\x04term\"P\n" +
+	"\x04term\x18\b \x01(\v2\x16.carillon.peer.v1.TermR\x04term\x12\x12\n" +
+	"\x04hold\x18\t \x01(\bR\x04hold\"P\n" +
 	"\bSharePut\x12\x16\n" +
 	"\x06intent\x18\x01 \x01(\fR\x06intent\x12,\n" +
 	"\x05waits\x18\x02 \x03(\v2\x16.carillon.peer.v1.WaitR\x05waits\"\x87\x01\n" +
@@ -4949,7 +5507,43 @@ const file_carillon_peer_v1_peer_proto_rawDesc = "" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12.\n" +
 	"\x04hour\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04hour\"'\n" +
 	"\x11ChangeKeyResponse\x12\x12\n" +
-	"\x04done\x18\x01 \x01(\bR\x04done\"\xc6\x01\n" +
+	"\x04done\x18\x01 \x01(\bR\x04done\"7\n" +
+	"\vQuotaAmount\x12\x12\n" +
+	"\x04jobs\x18\x01 \x01(\x03R\x04jobs\x12\x14\n" +
+	"\x05bytes\x18\x02 \x01(\x03R\x05bytes\"\xc0\x01\n" +
+	"\n" +
+	"QuotaUsage\x12\x18\n" +
+	"\acounted\x18\x01 \x01(\bR\acounted\x121\n" +
+	"\x04used\x18\x02 \x01(\v2\x1d.carillon.peer.v1.QuotaAmountR\x04used\x121\n" +
+	"\x04room\x18\x03 \x01(\v2\x1d.carillon.peer.v1.QuotaAmountR\x04room\x122\n" +
+	"\x05stamp\x18\x04 \x01(\v2\x1c.carillon.peer.v1.TokenStampR\x05stamp\"\xb1\x02\n" +
+	"\x0eAskRoomRequest\x127\n" +
+	"\tnot_after\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\bnotAfter\x12\x1c\n" +
+	"\tpartition\x18\x02 \x01(\x05R\tpartition\x12\x1c\n" +
+	"\tnamespace\x18\x03 \x01(\tR\tnamespace\x12\x14\n" +
+	"\x05asker\x18\x04 \x01(\x05R\x05asker\x12.\n" +
+	"\x03has\x18\x05 \x01(\v2\x1c.carillon.peer.v1.QuotaUsageR\x03has\x121\n" +
+	"\x04want\x18\x06 \x01(\v2\x1d.carillon.peer.v1.QuotaAmountR\x04want\x121\n" +
+	"\x04more\x18\a \x01(\v2\x1d.carillon.peer.v1.QuotaAmountR\x04more\"x\n" +
+	"\x0fAskRoomResponse\x122\n" +
+	"\x05stamp\x18\x01 \x01(\v2\x1c.carillon.peer.v1.TokenStampR\x05stamp\x121\n" +
+	"\x04room\x18\x02 \x01(\v2\x1d.carillon.peer.v1.QuotaAmountR\x04room\"\xbc\x01\n" +
+	"\x11CountUsageRequest\x127\n" +
+	"\tnot_after\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\bnotAfter\x12\x1c\n" +
+	"\tpartition\x18\x02 \x01(\x05R\tpartition\x12\x1c\n" +
+	"\tnamespace\x18\x03 \x01(\tR\tnamespace\x122\n" +
+	"\x05stamp\x18\x04 \x01(\v2\x1c.carillon.peer.v1.TokenStampR\x05stamp\"H\n" +
+	"\x12CountUsageResponse\x122\n" +
+	"\x05usage\x18\x01 \x01(\v2\x1c.carillon.peer.v1.QuotaUsageR\x05usage\"\xab\x01\n" +
+	"\x12TakeChangesRequest\x127\n" +
+	"\tnot_after\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\bnotAfter\x12\x1c\n" +
+	"\tpartition\x18\x02 \x01(\x05R\tpartition\x12\x1c\n" +
+	"\tnamespace\x18\x03 \x01(\tR\tnamespace\x12\f\n" +
+	"\x01n\x18\x04 \x01(\x03R\x01n\x12\x12\n" +
+	"\x04more\x18\x05 \x01(\x03R\x04more\">\n" +
+	"\x13TakeChangesResponse\x12\f\n" +
+	"\x01n\x18\x01 \x01(\x03R\x01n\x12\x19\n" +
+	"\bafter_ns\x18\x02 \x01(\x03R\aafterNs\"\xc6\x01\n" +
 	"\x0ePurgeInRequest\x127\n" +
 	"\tnot_after\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\bnotAfter\x12\x1c\n" +
 	"\tpartition\x18\x02 \x01(\x05R\tpartition\x12\x1c\n" +
@@ -4993,16 +5587,17 @@ const file_carillon_peer_v1_peer_proto_rawDesc = "" +
 	"\tpartition\x18\x02 \x01(\x05R\tpartition\x12\x12\n" +
 	"\x04from\x18\x03 \x01(\x05R\x04from\x12*\n" +
 	"\x04term\x18\x04 \x01(\v2\x16.carillon.peer.v1.TermR\x04term\x12.\n" +
-	"\x04asks\x18\x05 \x03(\v2\x1a.carillon.peer.v1.TokenAskR\x04asks\"\xac\x01\n" +
+	"\x04asks\x18\x05 \x03(\v2\x1a.carillon.peer.v1.TokenAskR\x04asks\"\xc2\x01\n" +
 	"\bTokenAsk\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\tR\x03key\x122\n" +
 	"\x05stamp\x18\x03 \x01(\v2\x1c.carillon.peer.v1.TokenStampR\x05stamp\x12\x12\n" +
 	"\x04hold\x18\x04 \x01(\x03R\x04hold\x12\x12\n" +
 	"\x04want\x18\x05 \x01(\x03R\x04want\x12\x14\n" +
-	"\x05order\x18\x06 \x01(\x10R\x05order\"I\n" +
+	"\x05order\x18\x06 \x01(\x10R\x05order\x12\x14\n" +
+	"\x05spent\x18\a \x01(\x04R\x05spent\"I\n" +
 	"\x11AskTokensResponse\x124\n" +
-	"\x06grants\x18\x01 \x03(\v2\x1c.carillon.peer.v1.TokenGrantR\x06grants\"\xd4\x01\n" +
+	"\x06grants\x18\x01 \x03(\v2\x1c.carillon.peer.v1.TokenGrantR\x06grants\"\xea\x01\n" +
 	"\n" +
 	"TokenGrant\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x10\n" +
@@ -5011,7 +5606,8 @@ const file_carillon_peer_v1_peer_proto_rawDesc = "" +
 	"\x05stamp\x18\x04 \x01(\v2\x1c.carillon.peer.v1.TokenStampR\x05stamp\x12\f\n" +
 	"\x01n\x18\x05 \x01(\x03R\x01n\x12\x14\n" +
 	"\x05rival\x18\x06 \x01(\x10R\x05rival\x12\x12\n" +
-	"\x04want\x18\a \x01(\x03R\x04want\"\xa0\x01\n" +
+	"\x04want\x18\a \x01(\x03R\x04want\x12\x14\n" +
+	"\x05spent\x18\b \x01(\x04R\x05spent\"\xa0\x01\n" +
 	"\x11GiveTokensRequest\x127\n" +
 	"\tnot_after\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\bnotAfter\x12\x1c\n" +
 	"\tpartition\x18\x02 \x01(\x05R\tpartition\x124\n" +
@@ -5023,11 +5619,13 @@ const file_carillon_peer_v1_peer_proto_rawDesc = "" +
 	"\tnamespace\x18\x03 \x01(\tR\tnamespace\x12\x10\n" +
 	"\x03key\x18\x04 \x01(\tR\x03key\x12\x12\n" +
 	"\x04from\x18\x05 \x01(\x05R\x04from\x12\x14\n" +
-	"\x05order\x18\x06 \x01(\x03R\x05order\"[\n" +
+	"\x05order\x18\x06 \x01(\x03R\x05order\"\x85\x01\n" +
 	"\x13LimitStandsResponse\x12\x12\n" +
 	"\x04held\x18\x01 \x01(\x03R\x04held\x12\x18\n" +
 	"\aholders\x18\x02 \x03(\x05R\aholders\x12\x16\n" +
-	"\x06before\x18\x03 \x01(\x03R\x06before\"\x82\x01\n" +
+	"\x06before\x18\x03 \x01(\x03R\x06before\x12\x12\n" +
+	"\x04next\x18\x04 \x01(\x03R\x04next\x12\x14\n" +
+	"\x05every\x18\x05 \x01(\x03R\x05every\"\x82\x01\n" +
 	"\x13RecordEventsRequest\x127\n" +
 	"\tnot_after\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\bnotAfter\x12\x1c\n" +
 	"\tpartition\x18\x02 \x01(\x05R\tpartition\x12\x14\n" +
@@ -5089,7 +5687,7 @@ const file_carillon_peer_v1_peer_proto_rawDesc = "" +
 	"\tnot_after\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\bnotAfter\x12\x12\n" +
 	"\x04from\x18\x02 \x01(\tR\x04from\x12\x12\n" +
 	"\x04told\x18\x03 \x01(\bR\x04told\"\x17\n" +
-	"\x15SettleSidecarResponse2\xc2\x13\n" +
+	"\x15SettleSidecarResponse2\xc7\x15\n" +
 	"\vPeerService\x12K\n" +
 	"\x06Status\x12\x1f.carillon.peer.v1.StatusRequest\x1a .carillon.peer.v1.StatusResponse\x12E\n" +
 	"\x04Look\x12\x1d.carillon.peer.v1.LookRequest\x1a\x1e.carillon.peer.v1.LookResponse\x12Z\n" +
@@ -5108,6 +5706,10 @@ const file_carillon_peer_v1_peer_proto_rawDesc = "" +
 	"\tRedriveIn\x12\".carillon.peer.v1.RedriveInRequest\x1a#.carillon.peer.v1.RedriveInResponse\x12N\n" +
 	"\aPauseIn\x12 .carillon.peer.v1.PauseInRequest\x1a!.carillon.peer.v1.PauseInResponse\x12T\n" +
 	"\tChangeKey\x12\".carillon.peer.v1.ChangeKeyRequest\x1a#.carillon.peer.v1.ChangeKeyResponse\x12N\n" +
+	"\aAskRoom\x12 .carillon.peer.v1.AskRoomRequest\x1a!.carillon.peer.v1.AskRoomResponse\x12W\n" +
+	"\n" +
+	"CountUsage\x12#.carillon.peer.v1.CountUsageRequest\x1a$.carillon.peer.v1.CountUsageResponse\x12Z\n" +
+	"\vTakeChanges\x12$.carillon.peer.v1.TakeChangesRequest\x1a%.carillon.peer.v1.TakeChangesResponse\x12N\n" +
 	"\aPurgeIn\x12 .carillon.peer.v1.PurgeInRequest\x1a!.carillon.peer.v1.PurgeInResponse\x12E\n" +
 	"\x04Hear\x12\x1d.carillon.peer.v1.HearRequest\x1a\x1e.carillon.peer.v1.HearResponse\x12T\n" +
 	"\tAskTokens\x12\".carillon.peer.v1.AskTokensRequest\x1a#.carillon.peer.v1.AskTokensResponse\x12W\n" +
@@ -5138,7 +5740,7 @@ func file_carillon_peer_v1_peer_proto_rawDescGZIP() []byte {
 }
 
 var file_carillon_peer_v1_peer_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_carillon_peer_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 73)
+var file_carillon_peer_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 81)
 var file_carillon_peer_v1_peer_proto_goTypes = []any{
 	(Refusal_Reason)(0),             // 0: carillon.peer.v1.Refusal.Reason
 	(CommandsResponse_Decision)(0),  // 1: carillon.peer.v1.CommandsResponse.Decision
@@ -5182,188 +5784,215 @@ var file_carillon_peer_v1_peer_proto_goTypes = []any{
 	(*ChangeKeyRequest)(nil),        // 39: carillon.peer.v1.ChangeKeyRequest
 	(*KeyUse)(nil),                  // 40: carillon.peer.v1.KeyUse
 	(*ChangeKeyResponse)(nil),       // 41: carillon.peer.v1.ChangeKeyResponse
-	(*PurgeInRequest)(nil),          // 42: carillon.peer.v1.PurgeInRequest
-	(*PurgeInResponse)(nil),         // 43: carillon.peer.v1.PurgeInResponse
-	(*ReloadQueuesRequest)(nil),     // 44: carillon.peer.v1.ReloadQueuesRequest
-	(*ReloadQueuesResponse)(nil),    // 45: carillon.peer.v1.ReloadQueuesResponse
-	(*HearRequest)(nil),             // 46: carillon.peer.v1.HearRequest
-	(*Report)(nil),                  // 47: carillon.peer.v1.Report
-	(*HearResponse)(nil),            // 48: carillon.peer.v1.HearResponse
-	(*Term)(nil),                    // 49: carillon.peer.v1.Term
-	(*TokenStamp)(nil),              // 50: carillon.peer.v1.TokenStamp
-	(*AskTokensRequest)(nil),        // 51: carillon.peer.v1.AskTokensRequest
-	(*TokenAsk)(nil),                // 52: carillon.peer.v1.TokenAsk
-	(*AskTokensResponse)(nil),       // 53: carillon.peer.v1.AskTokensResponse
-	(*TokenGrant)(nil),              // 54: carillon.peer.v1.TokenGrant
-	(*GiveTokensRequest)(nil),       // 55: carillon.peer.v1.GiveTokensRequest
-	(*GiveTokensResponse)(nil),      // 56: carillon.peer.v1.GiveTokensResponse
-	(*LimitStandsRequest)(nil),      // 57: carillon.peer.v1.LimitStandsRequest
-	(*LimitStandsResponse)(nil),     // 58: carillon.peer.v1.LimitStandsResponse
-	(*RecordEventsRequest)(nil),     // 59: carillon.peer.v1.RecordEventsRequest
-	(*RecordEventsResponse)(nil),    // 60: carillon.peer.v1.RecordEventsResponse
-	(*RecordAuditRequest)(nil),      // 61: carillon.peer.v1.RecordAuditRequest
-	(*RecordAuditResponse)(nil),     // 62: carillon.peer.v1.RecordAuditResponse
-	(*ReloadNamespaceRequest)(nil),  // 63: carillon.peer.v1.ReloadNamespaceRequest
-	(*ReloadNamespaceResponse)(nil), // 64: carillon.peer.v1.ReloadNamespaceResponse
-	(*HearLimitsRequest)(nil),       // 65: carillon.peer.v1.HearLimitsRequest
-	(*NamedLimit)(nil),              // 66: carillon.peer.v1.NamedLimit
-	(*HearLimitsResponse)(nil),      // 67: carillon.peer.v1.HearLimitsResponse
-	(*Place)(nil),                   // 68: carillon.peer.v1.Place
-	(*OwnQueuesRequest)(nil),        // 69: carillon.peer.v1.OwnQueuesRequest
-	(*OwnQueuesResponse)(nil),       // 70: carillon.peer.v1.OwnQueuesResponse
-	(*OwnWorkersRequest)(nil),       // 71: carillon.peer.v1.OwnWorkersRequest
-	(*OwnWorkersResponse)(nil),      // 72: carillon.peer.v1.OwnWorkersResponse
-	(*OwnWorker)(nil),               // 73: carillon.peer.v1.OwnWorker
-	(*SettleSidecarRequest)(nil),    // 74: carillon.peer.v1.SettleSidecarRequest
-	(*SettleSidecarResponse)(nil),   // 75: carillon.peer.v1.SettleSidecarResponse
-	(*timestamppb.Timestamp)(nil),   // 76: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),     // 77: google.protobuf.Duration
-	(*v1.Job)(nil),                  // 78: carillon.v1.Job
-	(*v1.TriggerJobRequest)(nil),    // 79: carillon.v1.TriggerJobRequest
-	(*v1.CompleteRunRequest)(nil),   // 80: carillon.v1.CompleteRunRequest
-	(*v1.PutJobResponse)(nil),       // 81: carillon.v1.PutJobResponse
-	(*v1.QueuePause)(nil),           // 82: carillon.v1.QueuePause
-	(*v1.Heartbeat)(nil),            // 83: carillon.v1.Heartbeat
-	(*v1.Result)(nil),               // 84: carillon.v1.Result
-	(*v1.Queue)(nil),                // 85: carillon.v1.Queue
-	(*v1.Worker)(nil),               // 86: carillon.v1.Worker
+	(*QuotaAmount)(nil),             // 42: carillon.peer.v1.QuotaAmount
+	(*QuotaUsage)(nil),              // 43: carillon.peer.v1.QuotaUsage
+	(*AskRoomRequest)(nil),          // 44: carillon.peer.v1.AskRoomRequest
+	(*AskRoomResponse)(nil),         // 45: carillon.peer.v1.AskRoomResponse
+	(*CountUsageRequest)(nil),       // 46: carillon.peer.v1.CountUsageRequest
+	(*CountUsageResponse)(nil),      // 47: carillon.peer.v1.CountUsageResponse
+	(*TakeChangesRequest)(nil),      // 48: carillon.peer.v1.TakeChangesRequest
+	(*TakeChangesResponse)(nil),     // 49: carillon.peer.v1.TakeChangesResponse
+	(*PurgeInRequest)(nil),          // 50: carillon.peer.v1.PurgeInRequest
+	(*PurgeInResponse)(nil),         // 51: carillon.peer.v1.PurgeInResponse
+	(*ReloadQueuesRequest)(nil),     // 52: carillon.peer.v1.ReloadQueuesRequest
+	(*ReloadQueuesResponse)(nil),    // 53: carillon.peer.v1.ReloadQueuesResponse
+	(*HearRequest)(nil),             // 54: carillon.peer.v1.HearRequest
+	(*Report)(nil),                  // 55: carillon.peer.v1.Report
+	(*HearResponse)(nil),            // 56: carillon.peer.v1.HearResponse
+	(*Term)(nil),                    // 57: carillon.peer.v1.Term
+	(*TokenStamp)(nil),              // 58: carillon.peer.v1.TokenStamp
+	(*AskTokensRequest)(nil),        // 59: carillon.peer.v1.AskTokensRequest
+	(*TokenAsk)(nil),                // 60: carillon.peer.v1.TokenAsk
+	(*AskTokensResponse)(nil),       // 61: carillon.peer.v1.AskTokensResponse
+	(*TokenGrant)(nil),              // 62: carillon.peer.v1.TokenGrant
+	(*GiveTokensRequest)(nil),       // 63: carillon.peer.v1.GiveTokensRequest
+	(*GiveTokensResponse)(nil),      // 64: carillon.peer.v1.GiveTokensResponse
+	(*LimitStandsRequest)(nil),      // 65: carillon.peer.v1.LimitStandsRequest
+	(*LimitStandsResponse)(nil),     // 66: carillon.peer.v1.LimitStandsResponse
+	(*RecordEventsRequest)(nil),     // 67: carillon.peer.v1.RecordEventsRequest
+	(*RecordEventsResponse)(nil),    // 68: carillon.peer.v1.RecordEventsResponse
+	(*RecordAuditRequest)(nil),      // 69: carillon.peer.v1.RecordAuditRequest
+	(*RecordAuditResponse)(nil),     // 70: carillon.peer.v1.RecordAuditResponse
+	(*ReloadNamespaceRequest)(nil),  // 71: carillon.peer.v1.ReloadNamespaceRequest
+	(*ReloadNamespaceResponse)(nil), // 72: carillon.peer.v1.ReloadNamespaceResponse
+	(*HearLimitsRequest)(nil),       // 73: carillon.peer.v1.HearLimitsRequest
+	(*NamedLimit)(nil),              // 74: carillon.peer.v1.NamedLimit
+	(*HearLimitsResponse)(nil),      // 75: carillon.peer.v1.HearLimitsResponse
+	(*Place)(nil),                   // 76: carillon.peer.v1.Place
+	(*OwnQueuesRequest)(nil),        // 77: carillon.peer.v1.OwnQueuesRequest
+	(*OwnQueuesResponse)(nil),       // 78: carillon.peer.v1.OwnQueuesResponse
+	(*OwnWorkersRequest)(nil),       // 79: carillon.peer.v1.OwnWorkersRequest
+	(*OwnWorkersResponse)(nil),      // 80: carillon.peer.v1.OwnWorkersResponse
+	(*OwnWorker)(nil),               // 81: carillon.peer.v1.OwnWorker
+	(*SettleSidecarRequest)(nil),    // 82: carillon.peer.v1.SettleSidecarRequest
+	(*SettleSidecarResponse)(nil),   // 83: carillon.peer.v1.SettleSidecarResponse
+	(*timestamppb.Timestamp)(nil),   // 84: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),     // 85: google.protobuf.Duration
+	(*v1.Job)(nil),                  // 86: carillon.v1.Job
+	(*v1.TriggerJobRequest)(nil),    // 87: carillon.v1.TriggerJobRequest
+	(*v1.CompleteRunRequest)(nil),   // 88: carillon.v1.CompleteRunRequest
+	(*v1.PutJobResponse)(nil),       // 89: carillon.v1.PutJobResponse
+	(*v1.QueuePause)(nil),           // 90: carillon.v1.QueuePause
+	(*v1.Heartbeat)(nil),            // 91: carillon.v1.Heartbeat
+	(*v1.Result)(nil),               // 92: carillon.v1.Result
+	(*v1.Queue)(nil),                // 93: carillon.v1.Queue
+	(*v1.Worker)(nil),               // 94: carillon.v1.Worker
 }
 var file_carillon_peer_v1_peer_proto_depIdxs = []int32{
 	0,   // 0: carillon.peer.v1.Refusal.reason:type_name -> carillon.peer.v1.Refusal.Reason
-	76,  // 1: carillon.peer.v1.StatusRequest.not_after:type_name -> google.protobuf.Timestamp
-	77,  // 2: carillon.peer.v1.StatusResponse.skew:type_name -> google.protobuf.Duration
-	76,  // 3: carillon.peer.v1.LookRequest.not_after:type_name -> google.protobuf.Timestamp
-	76,  // 4: carillon.peer.v1.SetDrainingRequest.not_after:type_name -> google.protobuf.Timestamp
-	76,  // 5: carillon.peer.v1.ForwardRequest.not_after:type_name -> google.protobuf.Timestamp
-	76,  // 6: carillon.peer.v1.ForwardRequest.seen_at:type_name -> google.protobuf.Timestamp
-	76,  // 7: carillon.peer.v1.CommandRequest.not_after:type_name -> google.protobuf.Timestamp
+	84,  // 1: carillon.peer.v1.StatusRequest.not_after:type_name -> google.protobuf.Timestamp
+	85,  // 2: carillon.peer.v1.StatusResponse.skew:type_name -> google.protobuf.Duration
+	84,  // 3: carillon.peer.v1.LookRequest.not_after:type_name -> google.protobuf.Timestamp
+	84,  // 4: carillon.peer.v1.SetDrainingRequest.not_after:type_name -> google.protobuf.Timestamp
+	84,  // 5: carillon.peer.v1.ForwardRequest.not_after:type_name -> google.protobuf.Timestamp
+	84,  // 6: carillon.peer.v1.ForwardRequest.seen_at:type_name -> google.protobuf.Timestamp
+	84,  // 7: carillon.peer.v1.CommandRequest.not_after:type_name -> google.protobuf.Timestamp
 	12,  // 8: carillon.peer.v1.CommandRequest.of:type_name -> carillon.peer.v1.CommandId
-	78,  // 9: carillon.peer.v1.CommandRequest.put:type_name -> carillon.v1.Job
-	76,  // 10: carillon.peer.v1.CommandRequest.seen_at:type_name -> google.protobuf.Timestamp
+	86,  // 9: carillon.peer.v1.CommandRequest.put:type_name -> carillon.v1.Job
+	84,  // 10: carillon.peer.v1.CommandRequest.seen_at:type_name -> google.protobuf.Timestamp
 	13,  // 11: carillon.peer.v1.CommandRequest.refusal:type_name -> carillon.peer.v1.CommandRefusal
-	77,  // 12: carillon.peer.v1.CommandRequest.keep_for:type_name -> google.protobuf.Duration
-	79,  // 13: carillon.peer.v1.CommandRequest.trigger:type_name -> carillon.v1.TriggerJobRequest
-	80,  // 14: carillon.peer.v1.CommandRequest.complete:type_name -> carillon.v1.CompleteRunRequest
-	76,  // 15: carillon.peer.v1.CommandsRequest.not_after:type_name -> google.protobuf.Timestamp
+	85,  // 12: carillon.peer.v1.CommandRequest.keep_for:type_name -> google.protobuf.Duration
+	87,  // 13: carillon.peer.v1.CommandRequest.trigger:type_name -> carillon.v1.TriggerJobRequest
+	88,  // 14: carillon.peer.v1.CommandRequest.complete:type_name -> carillon.v1.CompleteRunRequest
+	84,  // 15: carillon.peer.v1.CommandsRequest.not_after:type_name -> google.protobuf.Timestamp
 	14,  // 16: carillon.peer.v1.CommandsRequest.commands:type_name -> carillon.peer.v1.CommandRequest
 	1,   // 17: carillon.peer.v1.CommandsResponse.decisions:type_name -> carillon.peer.v1.CommandsResponse.Decision
-	76,  // 18: carillon.peer.v1.ForgetCommandsRequest.not_after:type_name -> google.protobuf.Timestamp
+	84,  // 18: carillon.peer.v1.ForgetCommandsRequest.not_after:type_name -> google.protobuf.Timestamp
 	12,  // 19: carillon.peer.v1.ForgetCommandsRequest.commands:type_name -> carillon.peer.v1.CommandId
-	76,  // 20: carillon.peer.v1.RegisterRequest.not_after:type_name -> google.protobuf.Timestamp
+	84,  // 20: carillon.peer.v1.RegisterRequest.not_after:type_name -> google.protobuf.Timestamp
 	20,  // 21: carillon.peer.v1.RegisterRequest.edges:type_name -> carillon.peer.v1.Edge
-	76,  // 22: carillon.peer.v1.ReleaseRequest.not_after:type_name -> google.protobuf.Timestamp
+	84,  // 22: carillon.peer.v1.ReleaseRequest.not_after:type_name -> google.protobuf.Timestamp
 	20,  // 23: carillon.peer.v1.ReleaseRequest.edge:type_name -> carillon.peer.v1.Edge
-	50,  // 24: carillon.peer.v1.ReleaseRequest.order:type_name -> carillon.peer.v1.TokenStamp
+	58,  // 24: carillon.peer.v1.ReleaseRequest.order:type_name -> carillon.peer.v1.TokenStamp
 	2,   // 25: carillon.peer.v1.ReleaseResponse.answer:type_name -> carillon.peer.v1.ReleaseResponse.Answer
-	76,  // 26: carillon.peer.v1.WaitsRequest.not_after:type_name -> google.protobuf.Timestamp
+	84,  // 26: carillon.peer.v1.WaitsRequest.not_after:type_name -> google.protobuf.Timestamp
 	20,  // 27: carillon.peer.v1.WaitsRequest.edge:type_name -> carillon.peer.v1.Edge
-	76,  // 28: carillon.peer.v1.KeepsRequest.not_after:type_name -> google.protobuf.Timestamp
-	78,  // 29: carillon.peer.v1.KeepsRequest.job:type_name -> carillon.v1.Job
-	76,  // 30: carillon.peer.v1.ApplyShareRequest.not_after:type_name -> google.protobuf.Timestamp
+	84,  // 28: carillon.peer.v1.KeepsRequest.not_after:type_name -> google.protobuf.Timestamp
+	86,  // 29: carillon.peer.v1.KeepsRequest.job:type_name -> carillon.v1.Job
+	84,  // 30: carillon.peer.v1.ApplyShareRequest.not_after:type_name -> google.protobuf.Timestamp
 	30,  // 31: carillon.peer.v1.ApplyShareRequest.puts:type_name -> carillon.peer.v1.SharePut
-	49,  // 32: carillon.peer.v1.ApplyShareRequest.term:type_name -> carillon.peer.v1.Term
+	57,  // 32: carillon.peer.v1.ApplyShareRequest.term:type_name -> carillon.peer.v1.Term
 	31,  // 33: carillon.peer.v1.SharePut.waits:type_name -> carillon.peer.v1.Wait
-	81,  // 34: carillon.peer.v1.ApplyShareResponse.puts:type_name -> carillon.v1.PutJobResponse
-	49,  // 35: carillon.peer.v1.ApplyShareResponse.other_term:type_name -> carillon.peer.v1.Term
-	76,  // 36: carillon.peer.v1.DeleteInRequest.not_after:type_name -> google.protobuf.Timestamp
-	76,  // 37: carillon.peer.v1.RedriveInRequest.not_after:type_name -> google.protobuf.Timestamp
-	76,  // 38: carillon.peer.v1.PauseInRequest.not_after:type_name -> google.protobuf.Timestamp
-	82,  // 39: carillon.peer.v1.PauseInResponse.pause:type_name -> carillon.v1.QueuePause
-	76,  // 40: carillon.peer.v1.ChangeKeyRequest.not_after:type_name -> google.protobuf.Timestamp
+	89,  // 34: carillon.peer.v1.ApplyShareResponse.puts:type_name -> carillon.v1.PutJobResponse
+	57,  // 35: carillon.peer.v1.ApplyShareResponse.other_term:type_name -> carillon.peer.v1.Term
+	84,  // 36: carillon.peer.v1.DeleteInRequest.not_after:type_name -> google.protobuf.Timestamp
+	84,  // 37: carillon.peer.v1.RedriveInRequest.not_after:type_name -> google.protobuf.Timestamp
+	84,  // 38: carillon.peer.v1.PauseInRequest.not_after:type_name -> google.protobuf.Timestamp
+	90,  // 39: carillon.peer.v1.PauseInResponse.pause:type_name -> carillon.v1.QueuePause
+	84,  // 40: carillon.peer.v1.ChangeKeyRequest.not_after:type_name -> google.protobuf.Timestamp
 	40,  // 41: carillon.peer.v1.ChangeKeyRequest.uses:type_name -> carillon.peer.v1.KeyUse
-	76,  // 42: carillon.peer.v1.KeyUse.hour:type_name -> google.protobuf.Timestamp
-	76,  // 43: carillon.peer.v1.PurgeInRequest.not_after:type_name -> google.protobuf.Timestamp
-	76,  // 44: carillon.peer.v1.ReloadQueuesRequest.not_after:type_name -> google.protobuf.Timestamp
-	76,  // 45: carillon.peer.v1.HearRequest.not_after:type_name -> google.protobuf.Timestamp
-	47,  // 46: carillon.peer.v1.HearRequest.reports:type_name -> carillon.peer.v1.Report
-	83,  // 47: carillon.peer.v1.HearRequest.heartbeats:type_name -> carillon.v1.Heartbeat
-	84,  // 48: carillon.peer.v1.Report.result:type_name -> carillon.v1.Result
-	76,  // 49: carillon.peer.v1.AskTokensRequest.not_after:type_name -> google.protobuf.Timestamp
-	49,  // 50: carillon.peer.v1.AskTokensRequest.term:type_name -> carillon.peer.v1.Term
-	52,  // 51: carillon.peer.v1.AskTokensRequest.asks:type_name -> carillon.peer.v1.TokenAsk
-	50,  // 52: carillon.peer.v1.TokenAsk.stamp:type_name -> carillon.peer.v1.TokenStamp
-	54,  // 53: carillon.peer.v1.AskTokensResponse.grants:type_name -> carillon.peer.v1.TokenGrant
-	49,  // 54: carillon.peer.v1.TokenGrant.term:type_name -> carillon.peer.v1.Term
-	50,  // 55: carillon.peer.v1.TokenGrant.stamp:type_name -> carillon.peer.v1.TokenStamp
-	76,  // 56: carillon.peer.v1.GiveTokensRequest.not_after:type_name -> google.protobuf.Timestamp
-	54,  // 57: carillon.peer.v1.GiveTokensRequest.grants:type_name -> carillon.peer.v1.TokenGrant
-	76,  // 58: carillon.peer.v1.LimitStandsRequest.not_after:type_name -> google.protobuf.Timestamp
-	76,  // 59: carillon.peer.v1.RecordEventsRequest.not_after:type_name -> google.protobuf.Timestamp
-	76,  // 60: carillon.peer.v1.RecordAuditRequest.not_after:type_name -> google.protobuf.Timestamp
-	76,  // 61: carillon.peer.v1.ReloadNamespaceRequest.not_after:type_name -> google.protobuf.Timestamp
-	76,  // 62: carillon.peer.v1.HearLimitsRequest.not_after:type_name -> google.protobuf.Timestamp
-	66,  // 63: carillon.peer.v1.HearLimitsRequest.limits:type_name -> carillon.peer.v1.NamedLimit
-	76,  // 64: carillon.peer.v1.OwnQueuesRequest.not_after:type_name -> google.protobuf.Timestamp
-	68,  // 65: carillon.peer.v1.OwnQueuesRequest.after:type_name -> carillon.peer.v1.Place
-	85,  // 66: carillon.peer.v1.OwnQueuesResponse.queues:type_name -> carillon.v1.Queue
-	76,  // 67: carillon.peer.v1.OwnWorkersRequest.not_after:type_name -> google.protobuf.Timestamp
-	68,  // 68: carillon.peer.v1.OwnWorkersRequest.after:type_name -> carillon.peer.v1.Place
-	73,  // 69: carillon.peer.v1.OwnWorkersResponse.workers:type_name -> carillon.peer.v1.OwnWorker
-	86,  // 70: carillon.peer.v1.OwnWorker.worker:type_name -> carillon.v1.Worker
-	76,  // 71: carillon.peer.v1.SettleSidecarRequest.not_after:type_name -> google.protobuf.Timestamp
-	4,   // 72: carillon.peer.v1.PeerService.Status:input_type -> carillon.peer.v1.StatusRequest
-	6,   // 73: carillon.peer.v1.PeerService.Look:input_type -> carillon.peer.v1.LookRequest
-	8,   // 74: carillon.peer.v1.PeerService.SetDraining:input_type -> carillon.peer.v1.SetDrainingRequest
-	10,  // 75: carillon.peer.v1.PeerService.Forward:input_type -> carillon.peer.v1.ForwardRequest
-	21,  // 76: carillon.peer.v1.PeerService.Register:input_type -> carillon.peer.v1.RegisterRequest
-	23,  // 77: carillon.peer.v1.PeerService.Release:input_type -> carillon.peer.v1.ReleaseRequest
-	25,  // 78: carillon.peer.v1.PeerService.Waits:input_type -> carillon.peer.v1.WaitsRequest
-	27,  // 79: carillon.peer.v1.PeerService.Keeps:input_type -> carillon.peer.v1.KeepsRequest
-	29,  // 80: carillon.peer.v1.PeerService.ApplyShare:input_type -> carillon.peer.v1.ApplyShareRequest
-	14,  // 81: carillon.peer.v1.PeerService.Command:input_type -> carillon.peer.v1.CommandRequest
-	16,  // 82: carillon.peer.v1.PeerService.Commands:input_type -> carillon.peer.v1.CommandsRequest
-	18,  // 83: carillon.peer.v1.PeerService.ForgetCommands:input_type -> carillon.peer.v1.ForgetCommandsRequest
-	33,  // 84: carillon.peer.v1.PeerService.DeleteIn:input_type -> carillon.peer.v1.DeleteInRequest
-	35,  // 85: carillon.peer.v1.PeerService.RedriveIn:input_type -> carillon.peer.v1.RedriveInRequest
-	37,  // 86: carillon.peer.v1.PeerService.PauseIn:input_type -> carillon.peer.v1.PauseInRequest
-	39,  // 87: carillon.peer.v1.PeerService.ChangeKey:input_type -> carillon.peer.v1.ChangeKeyRequest
-	42,  // 88: carillon.peer.v1.PeerService.PurgeIn:input_type -> carillon.peer.v1.PurgeInRequest
-	46,  // 89: carillon.peer.v1.PeerService.Hear:input_type -> carillon.peer.v1.HearRequest
-	51,  // 90: carillon.peer.v1.PeerService.AskTokens:input_type -> carillon.peer.v1.AskTokensRequest
-	55,  // 91: carillon.peer.v1.PeerService.GiveTokens:input_type -> carillon.peer.v1.GiveTokensRequest
-	57,  // 92: carillon.peer.v1.PeerService.LimitStands:input_type -> carillon.peer.v1.LimitStandsRequest
-	59,  // 93: carillon.peer.v1.PeerService.RecordEvents:input_type -> carillon.peer.v1.RecordEventsRequest
-	61,  // 94: carillon.peer.v1.PeerService.RecordAudit:input_type -> carillon.peer.v1.RecordAuditRequest
-	63,  // 95: carillon.peer.v1.PeerService.ReloadNamespace:input_type -> carillon.peer.v1.ReloadNamespaceRequest
-	44,  // 96: carillon.peer.v1.PeerService.ReloadQueues:input_type -> carillon.peer.v1.ReloadQueuesRequest
-	65,  // 97: carillon.peer.v1.PeerService.HearLimits:input_type -> carillon.peer.v1.HearLimitsRequest
-	69,  // 98: carillon.peer.v1.PeerService.OwnQueues:input_type -> carillon.peer.v1.OwnQueuesRequest
-	71,  // 99: carillon.peer.v1.PeerService.OwnWorkers:input_type -> carillon.peer.v1.OwnWorkersRequest
-	74,  // 100: carillon.peer.v1.PeerService.SettleSidecar:input_type -> carillon.peer.v1.SettleSidecarRequest
-	5,   // 101: carillon.peer.v1.PeerService.Status:output_type -> carillon.peer.v1.StatusResponse
-	7,   // 102: carillon.peer.v1.PeerService.Look:output_type -> carillon.peer.v1.LookResponse
-	9,   // 103: carillon.peer.v1.PeerService.SetDraining:output_type -> carillon.peer.v1.SetDrainingResponse
-	11,  // 104: carillon.peer.v1.PeerService.Forward:output_type -> carillon.peer.v1.ForwardResponse
-	22,  // 105: carillon.peer.v1.PeerService.Register:output_type -> carillon.peer.v1.RegisterResponse
-	24,  // 106: carillon.peer.v1.PeerService.Release:output_type -> carillon.peer.v1.ReleaseResponse
-	26,  // 107: carillon.peer.v1.PeerService.Waits:output_type -> carillon.peer.v1.WaitsResponse
-	28,  // 108: carillon.peer.v1.PeerService.Keeps:output_type -> carillon.peer.v1.KeepsResponse
-	32,  // 109: carillon.peer.v1.PeerService.ApplyShare:output_type -> carillon.peer.v1.ApplyShareResponse
-	15,  // 110: carillon.peer.v1.PeerService.Command:output_type -> carillon.peer.v1.CommandResponse
-	17,  // 111: carillon.peer.v1.PeerService.Commands:output_type -> carillon.peer.v1.CommandsResponse
-	19,  // 112: carillon.peer.v1.PeerService.ForgetCommands:output_type -> carillon.peer.v1.ForgetCommandsResponse
-	34,  // 113: carillon.peer.v1.PeerService.DeleteIn:output_type -> carillon.peer.v1.DeleteInResponse
-	36,  // 114: carillon.peer.v1.PeerService.RedriveIn:output_type -> carillon.peer.v1.RedriveInResponse
-	38,  // 115: carillon.peer.v1.PeerService.PauseIn:output_type -> carillon.peer.v1.PauseInResponse
-	41,  // 116: carillon.peer.v1.PeerService.ChangeKey:output_type -> carillon.peer.v1.ChangeKeyResponse
-	43,  // 117: carillon.peer.v1.PeerService.PurgeIn:output_type -> carillon.peer.v1.PurgeInResponse
-	48,  // 118: carillon.peer.v1.PeerService.Hear:output_type -> carillon.peer.v1.HearResponse
-	53,  // 119: carillon.peer.v1.PeerService.AskTokens:output_type -> carillon.peer.v1.AskTokensResponse
-	56,  // 120: carillon.peer.v1.PeerService.GiveTokens:output_type -> carillon.peer.v1.GiveTokensResponse
-	58,  // 121: carillon.peer.v1.PeerService.LimitStands:output_type -> carillon.peer.v1.LimitStandsResponse
-	60,  // 122: carillon.peer.v1.PeerService.RecordEvents:output_type -> carillon.peer.v1.RecordEventsResponse
-	62,  // 123: carillon.peer.v1.PeerService.RecordAudit:output_type -> carillon.peer.v1.RecordAuditResponse
-	64,  // 124: carillon.peer.v1.PeerService.ReloadNamespace:output_type -> carillon.peer.v1.ReloadNamespaceResponse
-	45,  // 125: carillon.peer.v1.PeerService.ReloadQueues:output_type -> carillon.peer.v1.ReloadQueuesResponse
-	67,  // 126: carillon.peer.v1.PeerService.HearLimits:output_type -> carillon.peer.v1.HearLimitsResponse
-	70,  // 127: carillon.peer.v1.PeerService.OwnQueues:output_type -> carillon.peer.v1.OwnQueuesResponse
-	72,  // 128: carillon.peer.v1.PeerService.OwnWorkers:output_type -> carillon.peer.v1.OwnWorkersResponse
-	75,  // 129: carillon.peer.v1.PeerService.SettleSidecar:output_type -> carillon.peer.v1.SettleSidecarResponse
-	101, // [101:130] is the sub-list for method output_type
-	72,  // [72:101] is the sub-list for method input_type
-	72,  // [72:72] is the sub-list for extension type_name
-	72,  // [72:72] is the sub-list for extension extendee
-	0,   // [0:72] is the sub-list for field type_name
+	84,  // 42: carillon.peer.v1.KeyUse.hour:type_name -> google.protobuf.Timestamp
+	42,  // 43: carillon.peer.v1.QuotaUsage.used:type_name -> carillon.peer.v1.QuotaAmount
+	42,  // 44: carillon.peer.v1.QuotaUsage.room:type_name -> carillon.peer.v1.QuotaAmount
+	58,  // 45: carillon.peer.v1.QuotaUsage.stamp:type_name -> carillon.peer.v1.TokenStamp
+	84,  // 46: carillon.peer.v1.AskRoomRequest.not_after:type_name -> google.protobuf.Timestamp
+	43,  // 47: carillon.peer.v1.AskRoomRequest.has:type_name -> carillon.peer.v1.QuotaUsage
+	42,  // 48: carillon.peer.v1.AskRoomRequest.want:type_name -> carillon.peer.v1.QuotaAmount
+	42,  // 49: carillon.peer.v1.AskRoomRequest.more:type_name -> carillon.peer.v1.QuotaAmount
+	58,  // 50: carillon.peer.v1.AskRoomResponse.stamp:type_name -> carillon.peer.v1.TokenStamp
+	42,  // 51: carillon.peer.v1.AskRoomResponse.room:type_name -> carillon.peer.v1.QuotaAmount
+	84,  // 52: carillon.peer.v1.CountUsageRequest.not_after:type_name -> google.protobuf.Timestamp
+	58,  // 53: carillon.peer.v1.CountUsageRequest.stamp:type_name -> carillon.peer.v1.TokenStamp
+	43,  // 54: carillon.peer.v1.CountUsageResponse.usage:type_name -> carillon.peer.v1.QuotaUsage
+	84,  // 55: carillon.peer.v1.TakeChangesRequest.not_after:type_name -> google.protobuf.Timestamp
+	84,  // 56: carillon.peer.v1.PurgeInRequest.not_after:type_name -> google.protobuf.Timestamp
+	84,  // 57: carillon.peer.v1.ReloadQueuesRequest.not_after:type_name -> google.protobuf.Timestamp
+	84,  // 58: carillon.peer.v1.HearRequest.not_after:type_name -> google.protobuf.Timestamp
+	55,  // 59: carillon.peer.v1.HearRequest.reports:type_name -> carillon.peer.v1.Report
+	91,  // 60: carillon.peer.v1.HearRequest.heartbeats:type_name -> carillon.v1.Heartbeat
+	92,  // 61: carillon.peer.v1.Report.result:type_name -> carillon.v1.Result
+	84,  // 62: carillon.peer.v1.AskTokensRequest.not_after:type_name -> google.protobuf.Timestamp
+	57,  // 63: carillon.peer.v1.AskTokensRequest.term:type_name -> carillon.peer.v1.Term
+	60,  // 64: carillon.peer.v1.AskTokensRequest.asks:type_name -> carillon.peer.v1.TokenAsk
+	58,  // 65: carillon.peer.v1.TokenAsk.stamp:type_name -> carillon.peer.v1.TokenStamp
+	62,  // 66: carillon.peer.v1.AskTokensResponse.grants:type_name -> carillon.peer.v1.TokenGrant
+	57,  // 67: carillon.peer.v1.TokenGrant.term:type_name -> carillon.peer.v1.Term
+	58,  // 68: carillon.peer.v1.TokenGrant.stamp:type_name -> carillon.peer.v1.TokenStamp
+	84,  // 69: carillon.peer.v1.GiveTokensRequest.not_after:type_name -> google.protobuf.Timestamp
+	62,  // 70: carillon.peer.v1.GiveTokensRequest.grants:type_name -> carillon.peer.v1.TokenGrant
+	84,  // 71: carillon.peer.v1.LimitStandsRequest.not_after:type_name -> google.protobuf.Timestamp
+	84,  // 72: carillon.peer.v1.RecordEventsRequest.not_after:type_name -> google.protobuf.Timestamp
+	84,  // 73: carillon.peer.v1.RecordAuditRequest.not_after:type_name -> google.protobuf.Timestamp
+	84,  // 74: carillon.peer.v1.ReloadNamespaceRequest.not_after:type_name -> google.protobuf.Timestamp
+	84,  // 75: carillon.peer.v1.HearLimitsRequest.not_after:type_name -> google.protobuf.Timestamp
+	74,  // 76: carillon.peer.v1.HearLimitsRequest.limits:type_name -> carillon.peer.v1.NamedLimit
+	84,  // 77: carillon.peer.v1.OwnQueuesRequest.not_after:type_name -> google.protobuf.Timestamp
+	76,  // 78: carillon.peer.v1.OwnQueuesRequest.after:type_name -> carillon.peer.v1.Place
+	93,  // 79: carillon.peer.v1.OwnQueuesResponse.queues:type_name -> carillon.v1.Queue
+	84,  // 80: carillon.peer.v1.OwnWorkersRequest.not_after:type_name -> google.protobuf.Timestamp
+	76,  // 81: carillon.peer.v1.OwnWorkersRequest.after:type_name -> carillon.peer.v1.Place
+	81,  // 82: carillon.peer.v1.OwnWorkersResponse.workers:type_name -> carillon.peer.v1.OwnWorker
+	94,  // 83: carillon.peer.v1.OwnWorker.worker:type_name -> carillon.v1.Worker
+	84,  // 84: carillon.peer.v1.SettleSidecarRequest.not_after:type_name -> google.protobuf.Timestamp
+	4,   // 85: carillon.peer.v1.PeerService.Status:input_type -> carillon.peer.v1.StatusRequest
+	6,   // 86: carillon.peer.v1.PeerService.Look:input_type -> carillon.peer.v1.LookRequest
+	8,   // 87: carillon.peer.v1.PeerService.SetDraining:input_type -> carillon.peer.v1.SetDrainingRequest
+	10,  // 88: carillon.peer.v1.PeerService.Forward:input_type -> carillon.peer.v1.ForwardRequest
+	21,  // 89: carillon.peer.v1.PeerService.Register:input_type -> carillon.peer.v1.RegisterRequest
+	23,  // 90: carillon.peer.v1.PeerService.Release:input_type -> carillon.peer.v1.ReleaseRequest
+	25,  // 91: carillon.peer.v1.PeerService.Waits:input_type -> carillon.peer.v1.WaitsRequest
+	27,  // 92: carillon.peer.v1.PeerService.Keeps:input_type -> carillon.peer.v1.KeepsRequest
+	29,  // 93: carillon.peer.v1.PeerService.ApplyShare:input_type -> carillon.peer.v1.ApplyShareRequest
+	14,  // 94: carillon.peer.v1.PeerService.Command:input_type -> carillon.peer.v1.CommandRequest
+	16,  // 95: carillon.peer.v1.PeerService.Commands:input_type -> carillon.peer.v1.CommandsRequest
+	18,  // 96: carillon.peer.v1.PeerService.ForgetCommands:input_type -> carillon.peer.v1.ForgetCommandsRequest
+	33,  // 97: carillon.peer.v1.PeerService.DeleteIn:input_type -> carillon.peer.v1.DeleteInRequest
+	35,  // 98: carillon.peer.v1.PeerService.RedriveIn:input_type -> carillon.peer.v1.RedriveInRequest
+	37,  // 99: carillon.peer.v1.PeerService.PauseIn:input_type -> carillon.peer.v1.PauseInRequest
+	39,  // 100: carillon.peer.v1.PeerService.ChangeKey:input_type -> carillon.peer.v1.ChangeKeyRequest
+	44,  // 101: carillon.peer.v1.PeerService.AskRoom:input_type -> carillon.peer.v1.AskRoomRequest
+	46,  // 102: carillon.peer.v1.PeerService.CountUsage:input_type -> carillon.peer.v1.CountUsageRequest
+	48,  // 103: carillon.peer.v1.PeerService.TakeChanges:input_type -> carillon.peer.v1.TakeChangesRequest
+	50,  // 104: carillon.peer.v1.PeerService.PurgeIn:input_type -> carillon.peer.v1.PurgeInRequest
+	54,  // 105: carillon.peer.v1.PeerService.Hear:input_type -> carillon.peer.v1.HearRequest
+	59,  // 106: carillon.peer.v1.PeerService.AskTokens:input_type -> carillon.peer.v1.AskTokensRequest
+	63,  // 107: carillon.peer.v1.PeerService.GiveTokens:input_type -> carillon.peer.v1.GiveTokensRequest
+	65,  // 108: carillon.peer.v1.PeerService.LimitStands:input_type -> carillon.peer.v1.LimitStandsRequest
+	67,  // 109: carillon.peer.v1.PeerService.RecordEvents:input_type -> carillon.peer.v1.RecordEventsRequest
+	69,  // 110: carillon.peer.v1.PeerService.RecordAudit:input_type -> carillon.peer.v1.RecordAuditRequest
+	71,  // 111: carillon.peer.v1.PeerService.ReloadNamespace:input_type -> carillon.peer.v1.ReloadNamespaceRequest
+	52,  // 112: carillon.peer.v1.PeerService.ReloadQueues:input_type -> carillon.peer.v1.ReloadQueuesRequest
+	73,  // 113: carillon.peer.v1.PeerService.HearLimits:input_type -> carillon.peer.v1.HearLimitsRequest
+	77,  // 114: carillon.peer.v1.PeerService.OwnQueues:input_type -> carillon.peer.v1.OwnQueuesRequest
+	79,  // 115: carillon.peer.v1.PeerService.OwnWorkers:input_type -> carillon.peer.v1.OwnWorkersRequest
+	82,  // 116: carillon.peer.v1.PeerService.SettleSidecar:input_type -> carillon.peer.v1.SettleSidecarRequest
+	5,   // 117: carillon.peer.v1.PeerService.Status:output_type -> carillon.peer.v1.StatusResponse
+	7,   // 118: carillon.peer.v1.PeerService.Look:output_type -> carillon.peer.v1.LookResponse
+	9,   // 119: carillon.peer.v1.PeerService.SetDraining:output_type -> carillon.peer.v1.SetDrainingResponse
+	11,  // 120: carillon.peer.v1.PeerService.Forward:output_type -> carillon.peer.v1.ForwardResponse
+	22,  // 121: carillon.peer.v1.PeerService.Register:output_type -> carillon.peer.v1.RegisterResponse
+	24,  // 122: carillon.peer.v1.PeerService.Release:output_type -> carillon.peer.v1.ReleaseResponse
+	26,  // 123: carillon.peer.v1.PeerService.Waits:output_type -> carillon.peer.v1.WaitsResponse
+	28,  // 124: carillon.peer.v1.PeerService.Keeps:output_type -> carillon.peer.v1.KeepsResponse
+	32,  // 125: carillon.peer.v1.PeerService.ApplyShare:output_type -> carillon.peer.v1.ApplyShareResponse
+	15,  // 126: carillon.peer.v1.PeerService.Command:output_type -> carillon.peer.v1.CommandResponse
+	17,  // 127: carillon.peer.v1.PeerService.Commands:output_type -> carillon.peer.v1.CommandsResponse
+	19,  // 128: carillon.peer.v1.PeerService.ForgetCommands:output_type -> carillon.peer.v1.ForgetCommandsResponse
+	34,  // 129: carillon.peer.v1.PeerService.DeleteIn:output_type -> carillon.peer.v1.DeleteInResponse
+	36,  // 130: carillon.peer.v1.PeerService.RedriveIn:output_type -> carillon.peer.v1.RedriveInResponse
+	38,  // 131: carillon.peer.v1.PeerService.PauseIn:output_type -> carillon.peer.v1.PauseInResponse
+	41,  // 132: carillon.peer.v1.PeerService.ChangeKey:output_type -> carillon.peer.v1.ChangeKeyResponse
+	45,  // 133: carillon.peer.v1.PeerService.AskRoom:output_type -> carillon.peer.v1.AskRoomResponse
+	47,  // 134: carillon.peer.v1.PeerService.CountUsage:output_type -> carillon.peer.v1.CountUsageResponse
+	49,  // 135: carillon.peer.v1.PeerService.TakeChanges:output_type -> carillon.peer.v1.TakeChangesResponse
+	51,  // 136: carillon.peer.v1.PeerService.PurgeIn:output_type -> carillon.peer.v1.PurgeInResponse
+	56,  // 137: carillon.peer.v1.PeerService.Hear:output_type -> carillon.peer.v1.HearResponse
+	61,  // 138: carillon.peer.v1.PeerService.AskTokens:output_type -> carillon.peer.v1.AskTokensResponse
+	64,  // 139: carillon.peer.v1.PeerService.GiveTokens:output_type -> carillon.peer.v1.GiveTokensResponse
+	66,  // 140: carillon.peer.v1.PeerService.LimitStands:output_type -> carillon.peer.v1.LimitStandsResponse
+	68,  // 141: carillon.peer.v1.PeerService.RecordEvents:output_type -> carillon.peer.v1.RecordEventsResponse
+	70,  // 142: carillon.peer.v1.PeerService.RecordAudit:output_type -> carillon.peer.v1.RecordAuditResponse
+	72,  // 143: carillon.peer.v1.PeerService.ReloadNamespace:output_type -> carillon.peer.v1.ReloadNamespaceResponse
+	53,  // 144: carillon.peer.v1.PeerService.ReloadQueues:output_type -> carillon.peer.v1.ReloadQueuesResponse
+	75,  // 145: carillon.peer.v1.PeerService.HearLimits:output_type -> carillon.peer.v1.HearLimitsResponse
+	78,  // 146: carillon.peer.v1.PeerService.OwnQueues:output_type -> carillon.peer.v1.OwnQueuesResponse
+	80,  // 147: carillon.peer.v1.PeerService.OwnWorkers:output_type -> carillon.peer.v1.OwnWorkersResponse
+	83,  // 148: carillon.peer.v1.PeerService.SettleSidecar:output_type -> carillon.peer.v1.SettleSidecarResponse
+	117, // [117:149] is the sub-list for method output_type
+	85,  // [85:117] is the sub-list for method input_type
+	85,  // [85:85] is the sub-list for extension type_name
+	85,  // [85:85] is the sub-list for extension extendee
+	0,   // [0:85] is the sub-list for field type_name
 }
 
 func init() { file_carillon_peer_v1_peer_proto_init() }
@@ -5377,7 +6006,7 @@ func file_carillon_peer_v1_peer_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_carillon_peer_v1_peer_proto_rawDesc), len(file_carillon_peer_v1_peer_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   73,
+			NumMessages:   81,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
