@@ -10,7 +10,7 @@ import (
 
 // format is the version of everything a store writes: records, keys, tables' contents. A test with builds of
 // different formats sets it by the linker, -ldflags "-X
-// github.com/carillonhq/carillon/server/store.format=6".
+// github.com/carillonhq/carillon/server/store.format=7".
 //
 // A program decodes a record, keeps the fields that it knows, and writes those back. So the format is raised
 // with every field that a program of the format before must not drop: a new field of a record that is
@@ -29,7 +29,9 @@ import (
 //	   queue_kind and node; EventList.unrecorded; Watched.whole; metadata records of kinds 'h' and 't'
 //	5  payloads in a store of their own (0084): Spec.payload; Wait.told_epoch; origins in metadata records of kind 'd' (0087);
 //	   targets of webhooks at brokers, and await_completion (0092)
-var format = "5"
+//	6  what is encrypted (0105): Spec.sealed, RunState.sealed, RunRecord.sealed, Event.sealed, Namespace.sealed; metadata
+//	   records of kind 's'
+var format = "6"
 
 // Format returns the version of everything this program writes. A store of another one is refused, see
 // [CheckFormat].
@@ -43,7 +45,7 @@ func Format() int {
 
 // extends lists the formats that only add to the one before: a store is brought up to date by writing the new
 // number.
-var extends = map[int]bool{2: true, 3: true, 4: true, 5: true}
+var extends = map[int]bool{2: true, 3: true, 4: true, 5: true, 6: true}
 
 // Extends reports whether this program can bring a store of an older format up to date just by writing its
 // own format. No program of the older format may have the store open then: it would drop what it does not

@@ -72,6 +72,7 @@ type RunState struct {
 	// Kept: the attempt in force stayed with its stream at a hand-over (Dapr's jobs); or no broker has
 	// acknowledged it yet, and a consumer is to complete it.
 	Kept      bool
+	Sealed    bool // Message is encrypted, with the messages of Errors: only package codec looks into it
 	Cause     carillon.Cause
 	InDoubt   int32 // attempts that have had a Doubt, with that one
 	Scheduled int64
@@ -134,6 +135,7 @@ type RunRecord struct {
 	Response []byte
 	Worker   string
 	Reason   string
+	Sealed   bool // Response is encrypted, with Reason and the messages of Errors
 	Skipped  uint64
 	From     int64
 	InDoubt  int               // see RunState

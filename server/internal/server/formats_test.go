@@ -70,7 +70,7 @@ func created(t *testing.T, program, store string) {
 // TestBuildsOfDifferentFormats: of two builds one has made the store. The other is refused, whichever is the
 // newer, and says which formats there are.
 func TestBuildsOfDifferentFormats(t *testing.T) {
-	later := build(t, "later", "store.format=6")
+	later := build(t, "later", "store.format=7")
 	stores := map[string]func() string{
 		"Pebble":     func() string { return "pebble:" + filepath.Join(t.TempDir(), "store") },
 		"PostgreSQL": func() string { return realserver.StartPostgres(t, realserver.Volatile()...).Database(t) },
@@ -84,8 +84,8 @@ func TestBuildsOfDifferentFormats(t *testing.T) {
 				end()
 			}
 			if said := refusal(t, later, ours, "b"); !strings.Contains(said, "older version") ||
-				!strings.Contains(said, "format is 5") ||
-				!strings.Contains(said, "knows 6") {
+				!strings.Contains(said, "format is 6") ||
+				!strings.Contains(said, "knows 7") {
 				t.Errorf("the later build: %s", said)
 			}
 			end()
@@ -102,7 +102,7 @@ func TestBuildsOfDifferentFormats(t *testing.T) {
 // TestAStoreOfTheFormatBefore is taken over when no node of the earlier build lives, which is refused from then
 // on. Stores in which rows are brought up to date besides have tests of their own.
 func TestAStoreOfTheFormatBefore(t *testing.T) {
-	earlier := build(t, "earlier", "store.format=4")
+	earlier := build(t, "earlier", "store.format=5")
 	for name, url := range map[string]func() string{
 		"etcd": func() string { return "etcd://" + realserver.StartEtcd(t).Address() },
 		"bucket": func() string {

@@ -89,6 +89,7 @@ func (c *coder) runState(field int, s *store.RunState) {
 		c.bool(17, &s.Kept)
 		c.grant(18, &s.Doubt)
 		signed(c, 19, &s.InDoubt)
+		c.bool(20, &s.Sealed)
 	}
 }
 

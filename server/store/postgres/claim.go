@@ -33,7 +33,7 @@ FROM free, clock_timestamp() AS t (now) WHERE o.partition = free.partition RETUR
 	// other partitions. And its sessions must be what they were made: a pooler may give it another one for
 	// each transaction.
 	sessionOfSQL = `
-SELECT pg_backend_pid(), pg_postmaster_start_time(), EXISTS (SELECT FROM carillon_meta WHERE partitions = $1 AND key_5 = $2),
+SELECT pg_backend_pid(), pg_postmaster_start_time(), EXISTS (SELECT FROM carillon_meta WHERE partitions = $1 AND key_6 = $2),
 	` + wholeSQL
 
 	// A session of ours that blocks a claim and waits for its client is that of a node that was stopped in

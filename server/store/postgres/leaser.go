@@ -53,7 +53,7 @@ WHERE m.nonce = EXCLUDED.nonce OR NOT ` + lasts("m") + ` RETURNING true`
 	// Of another store than was opened nobody becomes a member: others would leave partitions to a node that
 	// may not take them.
 	openedSQL = `
-WITH opened AS MATERIALIZED (SELECT FROM carillon_meta WHERE partitions = $9 AND key_5 = $10),`
+WITH opened AS MATERIALIZED (SELECT FROM carillon_meta WHERE partitions = $9 AND key_6 = $10),`
 
 	writtenSQL = `
 SELECT CASE WHEN EXISTS (SELECT FROM written) THEN 'written' WHEN NOT EXISTS (SELECT FROM opened) THEN 'replaced'`

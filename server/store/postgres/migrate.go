@@ -153,12 +153,12 @@ func migrateTo(ctx context.Context, tx pgx.Tx, version int, name string) error {
 
 // readMeta reads what the store was created with; a store without is created.
 func readMeta(ctx context.Context, tx pgx.Tx, o store.Options) (m store.Meta, err error) {
-	_, err = tx.Exec(ctx, `INSERT INTO carillon_meta (format, partitions, key_5) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`,
+	_, err = tx.Exec(ctx, `INSERT INTO carillon_meta (format, partitions, key_6) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`,
 		store.Format(), o.Partitions, mackey.New(o.MACKey))
 	if err != nil {
 		return m, err
 	}
-	row := tx.QueryRow(ctx, "SELECT format, partitions, key_5 FROM carillon_meta")
+	row := tx.QueryRow(ctx, "SELECT format, partitions, key_6 FROM carillon_meta")
 	if err := row.Scan(&m.Format, &m.Partitions, &m.MACKey); err != nil {
 		return m, err
 	}

@@ -19,7 +19,7 @@ import (
 )
 
 // keyOf is the name that the key that signs tokens has in a format.
-var keyOf = map[int]string{1: "mackey", 2: "signing_key", 3: "token_key", 4: "key_4"}
+var keyOf = map[int]string{1: "mackey", 2: "signing_key", 3: "token_key", 4: "key_4", 5: "key_5"}
 
 // ofFormat is a store as programs of an older format made it, with the job "a" in partition 3.
 func ofFormat(t *testing.T, r *realserver.Redis, format int) (o redis.Options, key string) {
@@ -33,7 +33,7 @@ func ofFormat(t *testing.T, r *realserver.Redis, format int) (o redis.Options, k
 	}
 	key = string(s.Meta().MACKey)
 	r.Do(t, "HSET", metaOf(o), "format", strconv.Itoa(format), keyOf[format], key)
-	r.Do(t, "HDEL", metaOf(o), "key_5")
+	r.Do(t, "HDEL", metaOf(o), "key_6")
 	return o, key
 }
 
@@ -110,7 +110,7 @@ func TestWhatAnOlderStoreHoldsIsListed(t *testing.T) {
 	r.Do(t, "EVAL", asFormat2, "4", part+"runs", part+"dead", part+"finished", part+"phases")
 	key := string(s.Meta().MACKey)
 	r.Do(t, "HSET", metaOf(o), "format", "2", keyOf[2], key)
-	r.Do(t, "HDEL", metaOf(o), "key_5")
+	r.Do(t, "HDEL", metaOf(o), "key_6")
 	for p := range s.Meta().Partitions + 1 {
 		r.Do(t, "HDEL", fmt.Sprintf("{%s:%d}:owner", o.Prefix, p), "format")
 	}

@@ -261,7 +261,7 @@ func TestAnotherStoreInItsPlace(t *testing.T) {
 		t.Errorf("the members of the other store: %v, %v", m, err)
 	}
 	meta := s.Meta()
-	r.Do(t, "HSET", "{"+o.Prefix+"}:meta", "partitions", strconv.Itoa(meta.Partitions), "key_5",
+	r.Do(t, "HSET", "{"+o.Prefix+"}:meta", "partitions", strconv.Itoa(meta.Partitions), "key_6",
 		string(meta.MACKey))
 	if _, err := s.Leaser().Claim(t.Context(), "node", []int{3}, servertest.Lease); err != nil ||
 		!slices.Equal(told, []string{"failed", "recovered"}) {

@@ -90,7 +90,7 @@ var ErrReplaced = errors.New("store: Redis has another store, or none, in the pl
 func (s *Store) same(ctx context.Context) error {
 	meta, err := ask(ctx, s, func(ctx context.Context) ([]string, error) {
 		key := storeKey(s.opt.Prefix, "meta")
-		read := s.client.B().Hmget().Key(key).Field("partitions", "key_5").Build()
+		read := s.client.B().Hmget().Key(key).Field("partitions", "key_6").Build()
 		return s.client.Do(ctx, read).AsStrSlice()
 	})
 	switch {

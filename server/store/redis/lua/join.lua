@@ -2,7 +2,7 @@
 -- Writes or renews the member ARGV[1] with the nonce ARGV[3] and what ARGV[4] says of it; it lives for ARGV[2] µs. Returns 1,
 -- 0 if a member of that id and another nonce lives, or -2 if the store is not the one with the partitions ARGV[5] and the key
 -- ARGV[6]. A member that has longer to live than it was given was written before the clock was set back.
-local meta = redis.call('HMGET', KEYS[2], 'partitions', 'key_5')
+local meta = redis.call('HMGET', KEYS[2], 'partitions', 'key_6')
 if meta[1] ~= ARGV[5] or meta[2] ~= ARGV[6] then return -2 end
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]

@@ -1,7 +1,7 @@
 #!lua
 -- Writes the member ARGV[1] with the nonce ARGV[3] and what ARGV[4] says of it, as join does, if another member lives whose capacity
 -- is above 0. Returns what join does, or -1 if there is no other.
-local meta = redis.call('HMGET', KEYS[2], 'partitions', 'key_5')
+local meta = redis.call('HMGET', KEYS[2], 'partitions', 'key_6')
 if meta[1] ~= ARGV[5] or meta[2] ~= ARGV[6] then return -2 end
 local time = redis.call('TIME')
 local now, all, other = time[1] * 1000000 + time[2], redis.call('HGETALL', KEYS[1]), false

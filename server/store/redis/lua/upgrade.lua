@@ -11,10 +11,10 @@ for i = 1, #all, 2 do
   if now < tonumber(till) and (not ttl or tonumber(till) < now + 2 * ttl) then out[#out + 1] = all[i] end
 end
 if #out > 0 then return out end
-for _, name in ipairs({'mackey', 'signing_key', 'token_key', 'key_4'}) do
+for _, name in ipairs({'mackey', 'signing_key', 'token_key', 'key_4', 'key_5'}) do
   local key = redis.call('HGET', KEYS[2], name)
   if key then
-    redis.call('HSET', KEYS[2], 'key_5', key)
+    redis.call('HSET', KEYS[2], 'key_6', key)
     redis.call('HDEL', KEYS[2], name)
   end
 end
