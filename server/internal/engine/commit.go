@@ -72,8 +72,22 @@ func (l *lane) commit() {
 	}
 	if len(g.writes) > 0 {
 		l.flying = true
-		l.way.Submit(g.numbers, g.writes, l.done)
+		l.submit()
 	}
+}
+
+// submit sends the group to the store, encrypted if the node has keys. What the lane keeps of it is not: who
+// watches reads it.
+func (l *lane) submit() {
+	writes := l.group.writes
+	if sealer := l.e.cfg.Encryption; sealer != nil {
+		var err error
+		if writes, err = sealer.Writes(writes); err != nil {
+			l.done(fmt.Errorf("nothing was written: %w", err))
+			return
+		}
+	}
+	l.way.Submit(l.group.numbers, writes, l.done)
 }
 
 // committed takes the outcome of the group in flight from the store and wakes the lane. The store calls it,

@@ -93,6 +93,9 @@ type Config struct {
 	// nodes. Nil: nobody is known.
 	Consumers func(ctx context.Context, q delivery.Queue) delivery.Consumers
 
+	// Encryption encrypts what goes to the store and decrypts what comes from it. Nil: nothing is encrypted.
+	Encryption Encryption
+
 	// Way, if not nil, returns the way of a lane's groups to the store, which ends at to. It is called once for
 	// each lane.
 	Way func(to store.Submitter) Way
@@ -198,7 +201,7 @@ func New(cfg Config) *Engine {
 	life, endLife := context.WithCancel(context.Background())
 	e := &Engine{
 		cfg: cfg, clock: time.Now(), endLife: endLife,
-		partitions: &partitions{store: cfg.Store, peers: cfg.Peers, macKey: cfg.Store.Meta().MACKey,
+		partitions: &partitions{store: cfg.Store, sealer: cfg.Encryption, peers: cfg.Peers, macKey: cfg.Store.Meta().MACKey,
 			settings: settingsPeriod(cfg.LeaseTTL),
 			now:      cfg.now, log: cfg.Log, life: life},
 		claims: &claims{bell: newBell()}, loads: newLoads(cfg.Store), renewNow: newBell(),
@@ -282,7 +285,7 @@ func (e *Engine) makeLanes() error {
 	}
 	for i := range n {
 		l := e.lanes[i%len(e.lanes)]
-		reader, err := e.store.Shard(i, store.Term{})
+		reader, err := e.shardOf(i, store.Term{})
 		if err != nil {
 			return err
 		}

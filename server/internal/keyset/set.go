@@ -63,10 +63,14 @@ func (s *Set) Apply(k *Keys) { s.keys.Store(k) }
 func (s *Set) Keys() *Keys { return s.keys.Load() }
 
 // Encrypt implements [codec.Cipher].
-func (s *Set) Encrypt(plain, bound []byte) ([]byte, error) { return s.keys.Load().Encrypt(plain, bound) }
+func (s *Set) Encrypt(plain, bound []byte) ([]byte, error) {
+	return s.keys.Load().Encrypt(plain, bound)
+}
 
 // Decrypt implements [codec.Cipher].
-func (s *Set) Decrypt(sealed, bound []byte) ([]byte, error) { return s.keys.Load().Decrypt(sealed, bound) }
+func (s *Set) Decrypt(sealed, bound []byte) ([]byte, error) {
+	return s.keys.Load().Decrypt(sealed, bound)
+}
 
 // Has reports whether there is an enabled key of an id.
 func (s *Set) Has(id uint32) bool { return s.keys.Load().Has(id) }

@@ -60,6 +60,8 @@ type Config struct {
 	// Browsers says what browsers may do at the HTTP listener.
 	Browsers Browsers
 
+	// Encryption says with which keys what jobs hold is encrypted in Store. Default: it is not.
+	Encryption Encryption
 	// Payloads keeps large payloads outside Store. Nil: they stay in it.
 	Payloads *Payloads
 
@@ -263,7 +265,7 @@ func (c Config) validateNode() error {
 	}
 	_, err := c.secrets()
 	return errors.Join(append(faults, err, c.Monitoring.Traces.validate(), c.Payloads.validate(),
-		c.Targets.Brokers.validate(), c.Targets.Secrets.validate(), c.validateMember())...)
+		c.Targets.Brokers.validate(), c.Targets.Secrets.validate(), c.Encryption.validate(), c.validateMember())...)
 }
 
 // secrets returns the raw signing secrets, and what is wrong with them.
