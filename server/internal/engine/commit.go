@@ -79,13 +79,10 @@ func (l *lane) commit() {
 // submit sends the group to the store, encrypted if the node has keys. What the lane keeps of it is not: who
 // watches reads it.
 func (l *lane) submit() {
-	writes := l.group.writes
-	if sealer := l.e.cfg.Encryption; sealer != nil {
-		var err error
-		if writes, err = sealer.Writes(writes); err != nil {
-			l.done(fmt.Errorf("nothing was written: %w", err))
-			return
-		}
+	writes, err := l.e.stores(l.group.writes)
+	if err != nil {
+		l.done(err)
+		return
 	}
 	l.way.Submit(l.group.numbers, writes, l.done)
 }

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/carillonhq/carillon/server/store"
 )
@@ -57,4 +58,16 @@ func (ps *partitions) gathererOf(g store.Gatherer) store.Gatherer {
 		return g
 	}
 	return ps.sealer.Gatherer(g)
+}
+
+// stores returns a group as the store is to have it. After an error it has nothing of it.
+func (ps *partitions) stores(writes []store.Write) ([]store.Write, error) {
+	if ps.sealer == nil {
+		return writes, nil
+	}
+	sealed, err := ps.sealer.Writes(writes)
+	if err != nil {
+		return nil, fmt.Errorf("nothing was written: %w", err)
+	}
+	return sealed, nil
 }

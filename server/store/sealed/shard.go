@@ -81,20 +81,45 @@ func (s *Shard) Read(ctx context.Context, refs []store.Ref) ([]store.Record, err
 
 // List implements [store.Shard].
 func (s *Shard) List(ctx context.Context, q store.ListQuery) ([]store.Record, error) {
+	most := roomFor(&q.MaxSpec)
 	page, err := s.below.List(ctx, q)
-	return s.box.open(page), err
+	return upTo(most, s.box.open(page)), err
 }
 
 // Due implements [store.Shard].
 func (s *Shard) Due(ctx context.Context, q store.DueQuery) ([]store.Record, error) {
+	most := roomFor(&q.MaxSpec)
 	page, err := s.below.Due(ctx, q)
-	return s.box.open(page), err
+	return upTo(most, s.box.open(page)), err
 }
 
 // Staged implements [store.Shard].
 func (s *Shard) Staged(ctx context.Context, q store.StagedQuery) ([]store.Record, error) {
+	most := roomFor(&q.MaxSpec)
 	page, err := s.below.Staged(ctx, q)
-	return s.box.open(page), err
+	return upTo(most, s.box.open(page)), err
+}
+
+// beside is what an encrypted spec may be longer, but for long labels: such a spec is left out, and read by
+// itself when it is needed.
+const beside = 512
+
+// roomFor has a query leave out specs that are longer when they are encrypted, and returns the bound itself.
+func roomFor(maxSpec *int) (most int) {
+	if most = *maxSpec; most > 1 { // of 1 none is wanted
+		*maxSpec += beside
+	}
+	return most
+}
+
+// upTo leaves out longer specs; 0: none.
+func upTo(most int, page []store.Record) []store.Record {
+	for i := range page {
+		if most > 0 && len(page[i].Spec) > most {
+			page[i].Spec = nil
+		}
+	}
+	return page
 }
 
 // Live implements [store.Shard].
