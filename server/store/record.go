@@ -72,7 +72,6 @@ type RunState struct {
 	// Kept: the attempt in force stayed with its stream at a hand-over (Dapr's jobs); or no broker has
 	// acknowledged it yet, and a consumer is to complete it.
 	Kept      bool
-	Sealed    bool // Message is encrypted, with the messages of Errors: only package codec looks into it
 	Cause     carillon.Cause
 	InDoubt   int32 // attempts that have had a Doubt, with that one
 	Scheduled int64
@@ -92,8 +91,8 @@ type RunState struct {
 
 	Uncounted  int     // attempts that the failure policy does not count: those up to the last reschedule
 	Percent    float64 // the last reported progress of the attempt in force
-	Message    string
-	ReportedAt int64 // when it was reported; 0: never
+	Message    string  // of that progress; of a state that is encrypted, what codec.SealState makes of it
+	ReportedAt int64   // when it was reported; 0: never
 }
 
 // Grant tells under which term and of which generation an attempt was handed out. Together with the run id

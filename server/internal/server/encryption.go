@@ -168,6 +168,14 @@ func (e *encryption) sealer() engine.Encryption {
 	return e.Box
 }
 
+// streams is the node's encryption for its payload store.
+func (e *encryption) streams() payload.Encryption {
+	if e == nil {
+		return nil
+	}
+	return e.keys
+}
+
 // records is the store of the jobs as it is without encryption, for reads.
 func (e *encryption) records(s store.Store) payload.Records {
 	if e == nil {

@@ -64,7 +64,8 @@ func (n *Node) openPayloads(ctx context.Context) (err error) {
 	m := n.metrics
 	n.payloads, err = payload.Open(ctx, payload.Options{
 		URL: p.Store, Key: n.store.Meta().MACKey, Max: p.Max, Now: n.payloadNow, Log: n.config.Log,
-		Count: payload.Counts{Put: m.PayloadPut, Got: m.PayloadGot, Collected: m.PayloadsCollected}})
+		Encryption: n.sealer.streams(),
+		Count:      payload.Counts{Put: m.PayloadPut, Got: m.PayloadGot, Collected: m.PayloadsCollected}})
 	return err
 }
 

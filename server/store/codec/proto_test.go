@@ -111,9 +111,9 @@ var codecs = map[string]struct {
 var notCarried = map[string]bool{"Job.Namespace": true, "Job.Name": true, "Job.Status": true,
 	"RunRecord.Cursor": true, "Namespace.Name": true, "Calendar.Namespace": true, "Calendar.Name": true}
 
-// notRead are the fields that hold the whole message, encrypted.
+// notRead are the fields that stand, encrypted, in the place of others.
 var notRead = map[protoreflect.FullName]bool{"carillon.store.Spec.sealed": true,
-	"carillon.store.Namespace.sealed": true}
+	"carillon.store.Namespace.sealed": true, "carillon.store.RunState.sealed": true}
 
 // Every field of every struct is in record.proto under its own name, and what one side writes the other
 // reads. A field that is added to a struct and not to the codec, or not to record.proto, fails here.

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/store"
@@ -208,26 +209,55 @@ func (t *texts) give(errors *[]carillon.AttemptError) {
 	*errors = whole
 }
 
+// sealedPrefix begins, in memory, a message that is encrypted: a field of its own would make each state larger.
+// No text begins so. One that did would be taken for one that cannot be decrypted.
+const sealedPrefix = "\xff\xfesealed\x00"
+
+// openMessage is a message that is not encrypted, and sealedMessage one that is, which has another field.
+func (c *coder) openMessage(field int, v *string) {
+	if !c.writing || !strings.HasPrefix(*v, sealedPrefix) {
+		c.string(field, v)
+	}
+}
+
+func (c *coder) sealedMessage(field int, v *string) {
+	switch sealed, is := strings.CutPrefix(*v, sealedPrefix); {
+	case c.writing && is:
+		write(c, field, sealed)
+	case !c.writing && c.next(field, wireBytes):
+		*v = sealedPrefix + string(c.body())
+	}
+}
+
+// StateSealedBy returns the id of the key that the messages of a state are encrypted with; 0: they are not.
+func StateSealedBy(s *store.State) uint32 {
+	sealed, ok := strings.CutPrefix(s.Run.Message, sealedPrefix)
+	if !ok {
+		return 0
+	}
+	return SealedBy([]byte(sealed))
+}
+
 // SealState encrypts the messages of the unfinished run of a state. It changes nothing that s refers to.
 func SealState(c Cipher, of carillon.Key, s *store.State) error {
-	if s.Run.Sealed {
+	if strings.HasPrefix(s.Run.Message, sealedPrefix) {
 		return nil
 	}
 	errors := s.Run.Errors
 	t := texts{Errors: takeMessages(&errors), Text: s.Run.Message}
 	sealed, err := t.seal(c, partAttempts, of)
 	if err == nil && sealed != nil {
-		s.Run.Errors, s.Run.Message, s.Run.Sealed = errors, string(sealed), true
+		s.Run.Errors, s.Run.Message = errors, sealedPrefix+string(sealed)
 	}
 	return err
 }
 
 // OpenState decrypts what [SealState] has encrypted.
 func OpenState(c Cipher, of carillon.Key, s *store.State) {
-	if s.Run.Sealed {
-		t := open(c, partAttempts, of, []byte(s.Run.Message))
+	if sealed, ok := strings.CutPrefix(s.Run.Message, sealedPrefix); ok {
+		t := open(c, partAttempts, of, []byte(sealed))
 		t.give(&s.Run.Errors)
-		s.Run.Message, s.Run.Sealed = t.Text, false
+		s.Run.Message = t.Text
 	}
 }
 

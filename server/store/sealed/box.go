@@ -101,10 +101,7 @@ func (s *sealing) record(r *store.Record) {
 		s.note(codec.SpecSealedBy(b), err)
 	}
 	err := codec.SealState(s.keys, r.Key, &r.State)
-	s.note(0, err)
-	if r.State.Run.Sealed {
-		s.note(codec.SealedBy([]byte(r.State.Run.Message)), nil)
-	}
+	s.note(codec.StateSealedBy(&r.State), err)
 }
 
 func (s *sealing) run(r *store.RunRecord) {
