@@ -10,14 +10,34 @@ import (
 
 	"github.com/carillonhq/carillon/server/internal/keyset"
 	"github.com/carillonhq/carillon/server/internal/server"
+	"github.com/carillonhq/carillon/server/store/sealed"
 )
 
 // addEncryption adds the flags about the keys that encrypt what is stored.
 func addEncryption(flags *pflag.FlagSet, e *server.Encryption) {
-	flags.StringVar(&e.Keys, "encryption-keys", "",
-		"`file` with a Tink keyset in JSON by which what jobs hold is encrypted in the store, the same for all nodes; read again when it "+
-			"changes, and on SIGHUP; default: nothing is encrypted")
+	addKeys(flags, e, "`file` with a Tink keyset in JSON by which what jobs hold is encrypted in the store, the same for all nodes; "+
+		"read again when it changes, and on SIGHUP; default: nothing is encrypted")
+}
+
+// addKeys adds them for a command that uses the keys for something else.
+func addKeys(flags *pflag.FlagSet, e *server.Encryption, what string) {
+	flags.StringVar(&e.Keys, "encryption-keys", "", what)
 	addKEK(flags, &e.KEK)
+}
+
+// boxOf returns what encrypts and decrypts with the keys of the flags; nil: there are none.
+func boxOf(e *server.Encryption) (*sealed.Box, error) {
+	switch {
+	case e.Keys == "" && e.KEK != "":
+		return nil, usagef("--encryption-kek: there is no file that it decrypts: give --encryption-keys, too")
+	case e.Keys == "":
+		return nil, nil
+	}
+	k, err := keyset.File{Path: e.Keys, KEK: e.KEK}.Read()
+	if err != nil {
+		return nil, fmt.Errorf("--encryption-keys: %w", err)
+	}
+	return sealed.New(keyset.NewSet(k)), nil
 }
 
 // addKEK adds the flag about the key that encrypts the file of the others.

@@ -30,6 +30,7 @@ type Report struct {
 	PendingRuns int64          `json:"pending_runs"`
 	Runs        int64          `json:"runs"` // finished ones
 	Meta        int64          `json:"metadata_records"`
+	Sealed      int64          `json:"encrypted,omitempty"` // jobs and pending runs that no key was given for: not looked into
 	Kinds       map[Kind]Tally `json:"kinds"`
 	Findings    []Finding      `json:"findings"` // the first of each kind
 
