@@ -93,7 +93,8 @@ type Options struct {
 	Cluster *Cluster
 }
 
-// Encryption says with which keys what jobs hold is encrypted. All processes that share a store have the same.
+// Encryption says with which keys what jobs hold is encrypted. All processes that share a store have the
+// same.
 type Encryption struct {
 	// Keys is a file with a Tink keyset in JSON, such as carillon encryption-key makes. It is read again when it
 	// has changed.
@@ -102,6 +103,9 @@ type Encryption struct {
 	// program has registered with Tink (registry.RegisterKMSClient). Empty: the file is in the clear.
 	KEK string
 }
+
+// node is what a node is told.
+func (e Encryption) node() server.Encryption { return server.Encryption{Keys: e.Keys, KEK: e.KEK} }
 
 // Payloads says where large payloads are kept. The zero value of a field is its default; Store has none.
 type Payloads struct {
@@ -152,7 +156,7 @@ func Open(ctx context.Context, url string, o Options) (*Scheduler, error) {
 		Store: url, Log: o.Log, Limits: o.Bounds, WindowJobs: o.WindowJobs, Partitions: o.Partitions,
 		Targets: server.Targets{Allow: o.AllowTargets, HostLimit: o.HTTPHostLimit,
 			SigningSecrets: o.SigningSecrets},
-		Encryption: server.Encryption{Keys: o.Encryption.Keys, KEK: o.Encryption.KEK},
+		Extensions: server.Extensions{Encryption: o.Encryption.node()},
 	}
 	if o.Payloads != nil {
 		c.Payloads = new(server.Payloads(*o.Payloads))

@@ -21,7 +21,7 @@ const (
 	// server/internal/engine, server/internal/cluster: written and deleted to test the store.
 	KindProbe   = 'p'
 	KindParked  = 'q' // server/internal/partition: a queue with parked runs
-	KindSeal    = 's' // server/store/sealed: the partition has records that are encrypted with the key of this id
+	KindSeal    = 's' // server/store/sealed: records of the partition are encrypted with the key of this id
 	KindTold    = 't' // server/internal/partition: what was told of a node or a queue
 	KindQueue   = 'u' // server/internal/partition: a paused queue
 	KindEvents  = 'v' // server/internal/partition: events that watchers have still to see

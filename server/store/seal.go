@@ -1,7 +1,6 @@
 package store
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -41,11 +40,5 @@ func CheckUnsealed(marks []MetaRecord) error {
 	for i := range marks {
 		m.IDs = append(m.IDs, marks[i].Key)
 	}
-	return m
-}
-
-// MissingIn returns the keys that an error says are missing; nil: it says nothing of the kind.
-func MissingIn(err error) *MissingKeys {
-	m, _ := errors.AsType[*MissingKeys](err)
 	return m
 }

@@ -38,7 +38,7 @@ func TestAnEncryptedStoreMoves(t *testing.T) {
 	served := func(name string, with server.Encryption, do func(s *server.Server)) {
 		t.Helper()
 		s, stop, err := startNode(t.Context(), server.Config{Store: "pebble:" + at(name), GRPC: "127.0.0.1:0", HTTP: "127.0.0.1:0",
-			Partitions: 4, DrainGrace: -1, Encryption: with})
+			Partitions: 4, DrainGrace: -1, Extensions: server.Extensions{Encryption: with}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -153,7 +153,8 @@ func (d *doctor) examine(ctx context.Context) error {
 	return nil
 }
 
-// opened returns a partition as it is without encryption, if there are keys. It is an error if one is missing.
+// opened returns a partition as it is without encryption, if there are keys. It is an error if one is
+// missing.
 func (d *doctor) opened(ctx context.Context, shard store.Shard) (store.Shard, error) {
 	if d.keys == nil {
 		return shard, nil

@@ -101,8 +101,8 @@ func checkMode(path string) error {
 	return nil
 }
 
-// Types of keys, as Tink calls them. The nonces of a primary key are drawn at random for each record: it must be
-// of a type with which that is safe for as many as a store ever writes.
+// Types of keys, as Tink calls them. The nonces of a primary key are drawn at random for each record: it must
+// be of a type with which that is safe for as many as a store ever writes.
 const typePrefix = "type.googleapis.com/google.crypto.tink."
 
 var (
@@ -118,7 +118,8 @@ func keysOf(h *keyset.Handle) (*Keys, error) {
 	for _, i := range info.GetKeyInfo() {
 		id, kind := i.GetKeyId(), strings.TrimPrefix(i.GetTypeUrl(), typePrefix)
 		enabled, primary := i.GetStatus() == tinkpb.KeyStatusType_ENABLED, i.GetKeyId() == k.primary
-		k.list = append(k.list, Key{ID: id, Type: strings.TrimSuffix(kind, "Key"), Enabled: enabled, Primary: primary})
+		k.list = append(k.list, Key{ID: id, Type: strings.TrimSuffix(kind, "Key"), Enabled: enabled,
+			Primary: primary})
 		switch {
 		case !enabled:
 			continue

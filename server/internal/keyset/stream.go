@@ -13,13 +13,13 @@ import (
 	"github.com/carillonhq/carillon/server/store/codec"
 )
 
-// A stream has a key of its own, which is encrypted with the primary key and bound to what the stream is bound
-// to. What is written is a head of a fixed size,
+// A stream has a key of its own, which is encrypted with the primary key and bound to what the stream is
+// bound to. What is written is a head of a fixed size,
 //
 //	length of the encrypted key, 2 bytes, big endian; the encrypted key; zeros up to streamHead
 //
 // and Tink's AES-GCM-HKDF in segments: they are encrypted one by one, so that a reader gets no byte that was
-// changed, moved or cut off, and needs memory for one of them.
+// changed or moved, notices an end that was cut off, and needs memory for one of them.
 const (
 	streamHead    = 256
 	streamKey     = 32

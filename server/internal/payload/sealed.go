@@ -25,14 +25,14 @@ type Encryption interface {
 // inMemory is how many bytes are encrypted in memory; more are on the disk of this machine meanwhile.
 const inMemory = 1 << 20
 
-// boundTo is what the content of an object is bound to: the namespace, and the content itself. The same payload
-// of several jobs is one object, so it is not bound to one of them; their specs are.
+// boundTo is what the content of an object is bound to: the namespace, and the content itself. The same
+// payload of several jobs is one object, so it is not bound to one of them; their specs are.
 func boundTo(namespace string, ref carillon.PayloadRef) []byte {
 	return fmt.Appendf(nil, "carillon payload\x00%s\x00%s", namespace, hex.EncodeToString(ref.SHA256[:]))
 }
 
-// fits reports whether an object of a size may have the content of a reference, encrypted or, if it was stored
-// before there were keys, as it is.
+// fits reports whether an object of a size may have the content of a reference, encrypted or, if it was
+// stored before there were keys, as it is.
 func (s *Store) fits(size int64, ref carillon.PayloadRef) bool {
 	return size == ref.Size || s.sealed(size, ref)
 }
@@ -76,7 +76,7 @@ func encrypt(keys Encryption, w io.Writer, r io.ReadSeeker, bound []byte) error 
 	return errors.Join(err, out.Close())
 }
 
-// open opens an object, decrypted. ok is false if its size is that of something else.
+// open opens an object, decrypted. size is then that of its content, otherwise what it has.
 func (s *Store) open(ctx context.Context, namespace string,
 	ref carillon.PayloadRef) (r io.ReadCloser, size int64, err error) {
 	from, size, err := s.objects.Open(ctx, s.name(namespace, ref))

@@ -60,8 +60,6 @@ type Config struct {
 	// Browsers says what browsers may do at the HTTP listener.
 	Browsers Browsers
 
-	// Encryption says with which keys what jobs hold is encrypted in Store. Default: it is not.
-	Encryption Encryption
 	// Payloads keeps large payloads outside Store. Nil: they stay in it.
 	Payloads *Payloads
 
@@ -103,6 +101,9 @@ type Extensions struct {
 	AuthRules string
 	// OIDC says whose tokens are taken. Required for [AuthOIDC].
 	OIDC OIDC
+
+	// Encryption says with which keys what jobs hold is encrypted in the store. Default: it is not.
+	Encryption Encryption
 
 	APIs  []API  // further services on the gRPC listener
 	Feeds []Feed // bring commands from elsewhere

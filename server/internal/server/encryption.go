@@ -97,8 +97,10 @@ func (e *encryption) print() (map[string]string, error) {
 	return map[string]string{"file": hex.EncodeToString(sum[:])}, nil
 }
 
-// reread puts the keys of the file in force, unless it lacks some that records of the store are encrypted with.
-func (e *encryption) reread(ctx context.Context, have map[string]string, asked bool) (map[string]string, error) {
+// reread puts the keys of the file in force, unless it lacks some that records of the store are encrypted
+// with.
+func (e *encryption) reread(ctx context.Context, have map[string]string,
+	asked bool) (map[string]string, error) {
 	now, err := e.print()
 	if err != nil || now["file"] == have["file"] && !asked {
 		return now, err
@@ -119,8 +121,8 @@ func (e *encryption) reread(ctx context.Context, have map[string]string, asked b
 	return now, nil
 }
 
-// storedMarks calls check with the marks of each partition. What is damaged is passed over: whoever takes such a
-// partition over finds that, and others are served.
+// storedMarks calls check with the marks of each partition. What is damaged is passed over: whoever takes such
+// a partition over finds that, and others are served.
 func storedMarks(ctx context.Context, s store.Store, check func([]store.MetaRecord) error) error {
 	numbers := make([]int, s.Meta().Partitions)
 	for i := range numbers {

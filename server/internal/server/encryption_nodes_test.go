@@ -37,7 +37,7 @@ func newKeyedNode(t *testing.T, url, name string, keys []byte) *keyedNode {
 	n.have(keys)
 	n.Server, n.stop = serveUntil(t, server.Config{Store: url, Name: name, Partitions: 8, DrainGrace: patience,
 		Log: slog.New(slog.NewTextHandler(n.log, nil)), LeaseTTL: time.Second,
-		Encryption: server.Encryption{Keys: n.file.Path, Reload: n.reload}})
+		Extensions: server.Extensions{Encryption: server.Encryption{Keys: n.file.Path, Reload: n.reload}}})
 	t.Cleanup(n.stop)
 	return n
 }
@@ -165,7 +165,7 @@ func TestAJobThatCannotBeDecryptedDoesNotRun(t *testing.T) {
 	}))
 	defer target.Close()
 	file := newKeysFile(t)
-	c := server.Config{Store: "pebble:" + t.TempDir(), Partitions: 1, Encryption: server.Encryption{Keys: file.Path},
+	c := server.Config{Store: "pebble:" + t.TempDir(), Partitions: 1, Extensions: server.Extensions{Encryption: server.Encryption{Keys: file.Path}},
 		Targets: server.Targets{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}}
 	s, stop := serveUntil(t, c)
 	names := []string{"changed", "moved", "sound"}

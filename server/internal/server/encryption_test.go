@@ -200,7 +200,7 @@ func TestNothingIsReadableInAStore(t *testing.T) {
 		t.Run(fmt.Sprintf("folder, encrypted: %t", encrypted), func(t *testing.T) {
 			t.Parallel()
 			folder := t.TempDir()
-			leaveMarks(t, server.Config{Store: "pebble:" + folder, Encryption: keys})
+			leaveMarks(t, server.Config{Store: "pebble:" + folder, Extensions: server.Extensions{Encryption: keys}})
 			if n := marksIn(t, folder); (n == 0) != encrypted {
 				t.Errorf("the mark is in %d files", n)
 			}
@@ -208,7 +208,7 @@ func TestNothingIsReadableInAStore(t *testing.T) {
 		t.Run(fmt.Sprintf("PostgreSQL, encrypted: %t", encrypted), func(t *testing.T) {
 			t.Parallel()
 			url := realserver.StartPostgres(t, realserver.Volatile()...).Database(t)
-			leaveMarks(t, server.Config{Store: url, Name: "a", Encryption: keys})
+			leaveMarks(t, server.Config{Store: url, Name: "a", Extensions: server.Extensions{Encryption: keys}})
 			dump := dumped(t, url)
 			has := strings.Contains(dump, secretMark) || strings.Contains(dump, hex.EncodeToString([]byte(secretMark)))
 			if has == encrypted {
@@ -227,7 +227,7 @@ func TestAnEncryptedStoreWantsItsKeys(t *testing.T) {
 		"PostgreSQL": realserver.StartPostgres(t, realserver.Volatile()...).Database(t)} {
 		file := newKeysFile(t)
 		c := server.Config{Store: url, Name: "a", Partitions: 4, GRPC: "127.0.0.1:0", HTTP: server.None,
-			Encryption: server.Encryption{Keys: file.Path}}
+			Extensions: server.Extensions{Encryption: server.Encryption{Keys: file.Path}}}
 		_, stop := serveUntil(t, c)
 		stop() // nothing is encrypted yet
 		plain := c

@@ -126,8 +126,8 @@ func (n *Node) start(ctx context.Context) error {
 		Supports:  n.brokers.supports,
 		Secrets:   n.secrets.check(),
 		Consumers: n.queues.consumers, LeaseTTL: c.LeaseTTL,
-		Encryption:  n.sealer.sealer(),
-		Way:         func(to store.Submitter) engine.Way { return n.tap.Line(to) },
+		ToStore: engine.ToStore{Encryption: n.sealer.sealer(),
+			Way: func(to store.Submitter) engine.Way { return n.tap.Line(to) }},
 		CatchUpRate: c.Outages.CatchUpRate, FireCritical: c.Outages.FireCritical,
 	}
 	h := dispatch.Options{
@@ -226,8 +226,9 @@ func (n *Node) Scheduler() carillon.Scheduler { return n.schedulerWith(n.relayed
 func (n *Node) schedulerWith(work carillon.Work) carillon.Scheduler {
 	edge := n.edge()
 	return scheduler{Jobs: edge.Jobs(n.calls), Runs: edge.Runs(n.calls, n.calls), Backfills: n.calls,
-		Namespaces: n.calls, Events: n.engine, Calendars: n.calls, Payloads: storedPayloads{n.payloads, n.sealer.records(n.store)},
-		Work: work, Bulk: bulk.Actions{Calls: n.calls, Bounds: n.config.Limits}}
+		Namespaces: n.calls, Events: n.engine, Calendars: n.calls,
+		Payloads: storedPayloads{n.payloads, n.sealer.records(n.store)},
+		Work:     work, Bulk: bulk.Actions{Calls: n.calls, Bounds: n.config.Limits}}
 }
 
 // Cluster returns the cluster that the node belongs to, even if it is alone.

@@ -33,7 +33,7 @@ func (c *coder) namespace(n *carillon.Namespace) {
 			c.webhook(4, w)
 		}
 		signed(c, 5, &n.UnservedAfter)
-		c.refuseSealed(namespaceSealed)
+		refuseSealed(c, namespaceSealed)
 	}
 }
 

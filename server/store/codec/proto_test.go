@@ -89,13 +89,13 @@ var codecs = map[string]struct {
 		new(texts),
 		func(v any) []byte {
 			c := coder{writing: true}
-			c.sealedTexts(v.(*texts))
+			sealedTexts(&c, v.(*texts))
 			return c.b
 		},
 		func(b []byte) (any, error) {
 			var t texts
 			c := coder{b: b}
-			c.sealedTexts(&t)
+			sealedTexts(&c, &t)
 			return &t, c.err
 		},
 	},

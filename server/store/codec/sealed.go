@@ -60,7 +60,7 @@ func SealedBy(sealed []byte) uint32 {
 }
 
 // refuseSealed fails if the field is what is next to read.
-func (c *coder) refuseSealed(field int) {
+func refuseSealed(c *coder, field int) {
 	if !c.writing && c.next(field, wireBytes) {
 		c.fail(sealedError{SealedBy(c.body())})
 	}
@@ -149,7 +149,7 @@ type texts struct {
 	Text     string
 }
 
-func (c *coder) sealedTexts(t *texts) {
+func sealedTexts(c *coder, t *texts) {
 	for at := message(0); c.within(&at); {
 		c.strings(1, &t.Errors)
 		c.bytes(2, &t.Response)
@@ -159,11 +159,11 @@ func (c *coder) sealedTexts(t *texts) {
 
 // seal encrypts the texts; nil if there are none.
 func (t *texts) seal(c Cipher, part string, of carillon.Key) ([]byte, error) {
-	if t.Text == "" && len(t.Response) == 0 && !slices.ContainsFunc(t.Errors, func(s string) bool { return s != "" }) {
+	if t.Text == "" && len(t.Response) == 0 && strings.Join(t.Errors, "") == "" {
 		return nil, nil
 	}
 	w := coder{writing: true}
-	w.sealedTexts(t)
+	sealedTexts(&w, t)
 	sealed, err := c.Encrypt(w.b, bound(part, of))
 	if err != nil {
 		return nil, fmt.Errorf("encrypt: %w", err)
@@ -176,7 +176,7 @@ func open(c Cipher, part string, of carillon.Key, sealed []byte) (t texts) {
 	plain, err := c.Decrypt(sealed, bound(part, of))
 	if err == nil {
 		r := coder{b: plain}
-		r.sealedTexts(&t)
+		sealedTexts(&r, &t)
 		err = r.err
 	}
 	if err != nil {
@@ -209,18 +209,18 @@ func (t *texts) give(errors *[]carillon.AttemptError) {
 	*errors = whole
 }
 
-// sealedPrefix begins, in memory, a message that is encrypted: a field of its own would make each state larger.
-// No text begins so. One that did would be taken for one that cannot be decrypted.
+// sealedPrefix begins, in memory, a message that is encrypted: a field of its own would make each state
+// larger. No text begins so. One that did would be taken for one that cannot be decrypted.
 const sealedPrefix = "\xff\xfesealed\x00"
 
 // openMessage is a message that is not encrypted, and sealedMessage one that is, which has another field.
-func (c *coder) openMessage(field int, v *string) {
+func openMessage(c *coder, field int, v *string) {
 	if !c.writing || !strings.HasPrefix(*v, sealedPrefix) {
 		c.string(field, v)
 	}
 }
 
-func (c *coder) sealedMessage(field int, v *string) {
+func sealedMessage(c *coder, field int, v *string) {
 	switch sealed, is := strings.CutPrefix(*v, sealedPrefix); {
 	case c.writing && is:
 		write(c, field, sealed)
@@ -288,8 +288,8 @@ func OpenRun(c Cipher, r *store.RunRecord) {
 	}
 }
 
-// SealEvents encrypts the errors and reasons of events, as [AppendEvents] has written them, and returns the id
-// of the key; 0: there are none.
+// SealEvents encrypts the errors and reasons of events, as [AppendEvents] has written them, and returns the
+// id of the key; 0: there are none.
 func SealEvents(c Cipher, b []byte) (out []byte, key uint32, err error) {
 	list, err := DecodeEvents(b)
 	if err != nil {

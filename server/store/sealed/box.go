@@ -39,8 +39,8 @@ func (b *Box) Writes(writes []store.Write) ([]store.Write, error) {
 	return out, nil
 }
 
-// Batch returns a batch as a store is to have it, without marks, and the ids of the keys that are in use in it.
-// What is encrypted already stays as it is. The batch itself is not changed.
+// Batch returns a batch as a store is to have it, without marks, and the ids of the keys that are in use in
+// it. What is encrypted already stays as it is. The batch itself is not changed.
 func (b *Box) Batch(of *store.Batch) (*store.Batch, []uint32, error) {
 	s := sealing{keys: b.keys}
 	out := *of

@@ -10,8 +10,8 @@ import (
 )
 
 // A partition with encrypted records has a mark for each key that they may need: a metadata record of kind
-// store.KindSeal, in the batch with the first of them. Its value is an encrypted text, by which another key of
-// the same id is told apart.
+// store.KindSeal, in the batch with the first of them. Its value is an encrypted text, by which another key
+// of the same id is told apart.
 
 // marked is what the text is bound to.
 var marked = []byte("carillon key")

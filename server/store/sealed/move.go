@@ -13,17 +13,18 @@ import (
 	"github.com/carillonhq/carillon/server/store/codec"
 )
 
-// Renew is a [transfer.Reshape]: what moves is encrypted with the primary key, be it readable before or encrypted
-// with another key. The new store needs no other key.
+// Renew is a [transfer.Reshape]: what moves is encrypted with the primary key, be it readable before or
+// encrypted with another key. The new store needs no other key.
 func (b *Box) Renew(ctx context.Context, from transfer.Source) (transfer.Reshaped, error) {
 	var marks []store.MetaRecord
 	var mu sync.Mutex
-	err := from.Kinds(ctx, string([]byte{store.KindSeal}), func(_ context.Context, _ int, batch *store.Batch) error {
+	note := func(_ context.Context, _ int, batch *store.Batch) error {
 		mu.Lock()
 		defer mu.Unlock()
 		marks = append(marks, batch.MetaRecords...)
 		return nil
-	})
+	}
+	err := from.Kinds(ctx, string([]byte{store.KindSeal}), note)
 	if err == nil {
 		err = b.Check(marks)
 	}
@@ -76,8 +77,8 @@ func (r *renewal) Each(ctx context.Context, take transfer.Taker) error {
 // open returns a batch in the clear and without marks, and adds it to a digest.
 func (r *renewal) open(p int, b *store.Batch, to *transfer.Digest) (*store.Batch, error) {
 	open := &store.Batch{Puts: r.box.open(slices.Clone(b.Puts)), Runs: r.box.openRuns(slices.Clone(b.Runs))}
-	rest := slices.DeleteFunc(slices.Clone(b.MetaRecords), func(m store.MetaRecord) bool { return m.Kind == store.KindSeal })
-	open.MetaRecords = r.box.openMeta(rest)
+	isMark := func(m store.MetaRecord) bool { return m.Kind == store.KindSeal }
+	open.MetaRecords = r.box.openMeta(slices.DeleteFunc(slices.Clone(b.MetaRecords), isMark))
 	if err := unopened(open); err != nil {
 		return nil, err
 	}

@@ -8,8 +8,8 @@ import (
 	"github.com/carillonhq/carillon/server/store"
 )
 
-// Shard is a partition whose records are decrypted when they are read. What cannot be decrypted is returned as
-// it is: package codec refuses such a spec, by name, when it is decoded.
+// Shard is a partition whose records are decrypted when they are read. What cannot be decrypted is returned
+// as it is: package codec refuses such a spec, by name, when it is decoded.
 type Shard struct {
 	below store.Shard
 	box   *Box
