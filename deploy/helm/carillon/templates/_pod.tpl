@@ -104,6 +104,9 @@ spec:
         {{- if $v.brokersSecretName }}
         - {name: CARILLON_BROKERS, value: /etc/carillon/brokers/brokers.yaml}
         {{- end }}
+        {{- if $v.encryptionSecretName }}
+        - {name: CARILLON_ENCRYPTION_KEYS, value: /etc/carillon/encryption/keys.json}
+        {{- end }}
         {{- if $v.secretsSecretName }}
         - {name: CARILLON_SECRETS, value: /etc/carillon/secrets/secrets.yaml}
         {{- end }}
@@ -154,7 +157,7 @@ spec:
         {{- if ne $v.store.kind "url" }}
         - {name: data, mountPath: /var/lib/carillon}
         {{- end }}
-        {{- range $name, $secret := dict "brokers" $v.brokersSecretName "config" $v.configSecretName "secrets" $v.secretsSecretName "tls" $v.tls.secretName }}
+        {{- range $name, $secret := dict "brokers" $v.brokersSecretName "config" $v.configSecretName "encryption" $v.encryptionSecretName "secrets" $v.secretsSecretName "tls" $v.tls.secretName }}
         {{- if $secret }}
         - {name: {{ $name }}, mountPath: /etc/carillon/{{ $name }}, readOnly: true}
         {{- end }}
@@ -162,7 +165,7 @@ spec:
   volumes:
     - name: tmp # payloads on their way to payload_store: 32 of the largest
       emptyDir: {sizeLimit: 2Gi}
-    {{- range $name, $secret := dict "brokers" $v.brokersSecretName "config" $v.configSecretName "secrets" $v.secretsSecretName "tls" $v.tls.secretName }}
+    {{- range $name, $secret := dict "brokers" $v.brokersSecretName "config" $v.configSecretName "encryption" $v.encryptionSecretName "secrets" $v.secretsSecretName "tls" $v.tls.secretName }}
     {{- if $secret }}
     - name: {{ $name }}
       secret: {secretName: {{ $secret | quote }}, defaultMode: 0440}
