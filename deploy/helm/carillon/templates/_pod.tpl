@@ -163,8 +163,8 @@ spec:
         {{- end }}
         {{- end }}
   volumes:
-    - name: tmp # payloads on their way to payload_store: 32 of the largest
-      emptyDir: {sizeLimit: 2Gi}
+    - name: tmp # payloads on their way to payload_store: 32 of the largest, twice with encryption
+      emptyDir: {sizeLimit: 4Gi}
     {{- range $name, $secret := dict "brokers" $v.brokersSecretName "config" $v.configSecretName "encryption" $v.encryptionSecretName "secrets" $v.secretsSecretName "tls" $v.tls.secretName }}
     {{- if $secret }}
     - name: {{ $name }}
