@@ -84,12 +84,28 @@ type Options struct {
 	// Partitions is the number of partitions of a new store. Default 64. As many as the
 	// machine has cores are enough if the store never becomes that of a cluster.
 	Partitions int
+	// Encryption says with which keys what jobs hold is encrypted in the store. Default: it is not.
+	Encryption Encryption
 	// Payloads keeps large payloads outside the store. Default: they stay in it.
 	Payloads *Payloads
 	// Cluster makes the scheduler a member of the cluster of its store, which must be on a server. Default:
 	// it has the store to itself.
 	Cluster *Cluster
 }
+
+// Encryption says with which keys what jobs hold is encrypted. All processes that share a store have the
+// same.
+type Encryption struct {
+	// Keys is a file with a Tink keyset in JSON, such as carillon encryption-key makes. It is read again when it
+	// has changed.
+	Keys string
+	// KEK is the URI of the key that the file is encrypted with: file:PATH, or that of a KMS whose client the
+	// program has registered with Tink (registry.RegisterKMSClient). Empty: the file is in the clear.
+	KEK string
+}
+
+// node is what a node is told.
+func (e Encryption) node() server.Encryption { return server.Encryption{Keys: e.Keys, KEK: e.KEK} }
 
 // Payloads says where large payloads are kept. The zero value of a field is its default; Store has none.
 type Payloads struct {
@@ -140,6 +156,7 @@ func Open(ctx context.Context, url string, o Options) (*Scheduler, error) {
 		Store: url, Log: o.Log, Limits: o.Bounds, WindowJobs: o.WindowJobs, Partitions: o.Partitions,
 		Targets: server.Targets{Allow: o.AllowTargets, HostLimit: o.HTTPHostLimit,
 			SigningSecrets: o.SigningSecrets},
+		Extensions: server.Extensions{Encryption: o.Encryption.node()},
 	}
 	if o.Payloads != nil {
 		c.Payloads = new(server.Payloads(*o.Payloads))

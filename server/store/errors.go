@@ -23,6 +23,8 @@ var (
 	ErrFull = errors.New("store: the server has no room")
 	// ErrDamaged: bytes of the store are not what was written there.
 	ErrDamaged = errors.New("store: damaged record")
+	// ErrSealed: it is encrypted, and the key is not at hand or does not fit.
+	ErrSealed = errors.New("store: encrypted record")
 	// ErrOtherStore: a shard was passed to a store that did not make it.
 	ErrOtherStore = errors.New("store: the shard is of another store")
 	// ErrClosed: the store is closed.

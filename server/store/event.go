@@ -22,6 +22,7 @@ type Event struct {
 	Attempt    int
 	Reason     string
 	Error      string
+	Sealed     bool // Error is encrypted, with Reason
 	RetryAt    int64
 	Skipped    uint64
 	From       int64

@@ -34,6 +34,8 @@ import (
 //	6  quotas of namespaces (0100): Namespace.quotas, State.payload
 //	6  rates and quotas of attempts (0101): Namespace.quotas and rate_limits; the levels of buckets, and what of an
 //	   allocation is used up, in metadata records of kind 'g'
+//	6  what is encrypted (0105): Spec.sealed, RunState.sealed, RunRecord.sealed, Event.sealed, Namespace.sealed; metadata
+//	   records of kind 's'
 var format = "6"
 
 // Format returns the version of everything this program writes. A store of another one is refused, see

@@ -13,6 +13,7 @@ const (
 	KindAllocation = 'g' // server/internal/permit: what a home has handed out, and levels of rates
 	KindWebhooks   = 'h' // server/internal/engine: how far webhooks have been told, a position as text
 	KindIntent     = 'i' // server/internal/partition: a job of a batch put that is decided
+	KindAudit      = 'j' // server/internal/partition: an entry of a chain of audit entries
 	KindKey        = 'k' // server/internal/partition: an API key, by its id
 	KindLimited    = 'l' // server/internal/partition: an attempt in force that holds a permit
 	KindMove       = 'm' // the store is not whole yet, or has moved elsewhere, see [CheckMove]
@@ -21,11 +22,10 @@ const (
 	// server/internal/engine, server/internal/cluster: written and deleted to test the store.
 	KindProbe      = 'p'
 	KindParked     = 'q' // server/internal/partition: a queue with parked runs
-	KindAudit      = 'j' // server/internal/partition: an entry of a chain of audit entries
+	KindSeal       = 's' // server/store/sealed: records of the partition are encrypted with the key of this id
+	KindTold       = 't' // server/internal/partition: what was told of a node or a queue
+	KindQueue      = 'u' // server/internal/partition: a paused queue
+	KindEvents     = 'v' // server/internal/partition: events that watchers have still to see
+	KindWatched    = 'w' // server/internal/partition: how long events are recorded, and which are kept
 	KindAuditChain = 'x' // server/internal/partition: which entries of a chain are kept
-
-	KindTold    = 't' // server/internal/partition: what was told of a node or a queue
-	KindQueue   = 'u' // server/internal/partition: a paused queue
-	KindEvents  = 'v' // server/internal/partition: events that watchers have still to see
-	KindWatched = 'w' // server/internal/partition: how long events are recorded, and which are kept
 )

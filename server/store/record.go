@@ -93,8 +93,8 @@ type RunState struct {
 
 	Uncounted  int     // attempts that the failure policy does not count: those up to the last reschedule
 	Percent    float64 // the last reported progress of the attempt in force
-	Message    string
-	ReportedAt int64 // when it was reported; 0: never
+	Message    string  // of that progress; of a state that is encrypted, what codec.SealState makes of it
+	ReportedAt int64   // when it was reported; 0: never
 }
 
 // Grant tells under which term and of which generation an attempt was handed out. Together with the run id
@@ -136,6 +136,7 @@ type RunRecord struct {
 	Response []byte
 	Worker   string
 	Reason   string
+	Sealed   bool // Response is encrypted, with Reason and the messages of Errors
 	Skipped  uint64
 	From     int64
 	InDoubt  int               // see RunState

@@ -102,7 +102,7 @@ func amqpOptions(s broker.Settings) (amqp.Options, error) {
 }
 
 // reloadFiles has a node read the files that it follows again on SIGHUP, until end is called.
-func reloadFiles(t *server.Targets) (end func()) {
+func reloadFiles(c *server.Config) (end func()) {
 	var all []chan os.Signal
 	on := func(file string) <-chan os.Signal {
 		if file == "" {
@@ -113,7 +113,9 @@ func reloadFiles(t *server.Targets) (end func()) {
 		all = append(all, asked)
 		return asked
 	}
+	t := &c.Targets
 	t.Brokers.Reload, t.Secrets.Reload = on(t.Brokers.File), on(t.Secrets.File)
+	c.Encryption.Reload = on(c.Encryption.Keys)
 	return func() {
 		for _, asked := range all {
 			signal.Stop(asked)

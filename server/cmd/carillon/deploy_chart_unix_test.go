@@ -255,12 +255,13 @@ func TestTheChartRefuses(t *testing.T) {
 
 // byOtherValues are the flags that are no settings of the chart: other values of it make them.
 var byOtherValues = []string{"store", "peers", "node-name", "grpc", "http", "advertise", "tls-cert", "tls-key", "tls-client-ca",
-	"tls-peer-ca", "tls-peer-name", "auth", "bootstrap-key-file", "insecure", "brokers", "secrets",
+	"tls-peer-ca", "tls-peer-name", "auth", "bootstrap-key-file", "insecure", "brokers", "secrets", "encryption-keys",
 	"drain-grace"}
 
 // inASecretOnly are those that only the file in configSecretName can have. A Workload API is not offered: it would need a
 // volume of the machine.
-var inASecretOnly = []string{"config", "outbox", "tls-spiffe", "auth-rules", "oidc-issuer", "oidc-audience"}
+var inASecretOnly = []string{"config", "outbox", "tls-spiffe", "auth-rules", "oidc-issuer", "oidc-audience",
+	"encryption-kek"}
 
 // TestTheChartHasEachSetting: a new flag of serve is one of the chart, or is named above.
 func TestTheChartHasEachSetting(t *testing.T) {

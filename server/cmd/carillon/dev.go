@@ -63,7 +63,7 @@ func (d *dev) run(ctx context.Context, a app) error {
 			netip.MustParsePrefix("::1/128")}, Brokers: server.Brokers{File: d.brokers}},
 		Monitoring: server.Monitoring{Version: thisBuild().Version}}
 	useBrokers(&c)
-	defer reloadFiles(&c.Targets)()
+	defer reloadFiles(&c)()
 	node, stop, err := startNode(context.WithoutCancel(ctx), c)
 	if err != nil {
 		return err

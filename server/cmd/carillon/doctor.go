@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/carillonhq/carillon/server/internal/doctor"
+	"github.com/carillonhq/carillon/server/internal/server"
 	"github.com/carillonhq/carillon/server/store"
 )
 
@@ -20,6 +21,7 @@ type examination struct {
 	url  string
 	mend bool
 	most int
+	keys server.Encryption
 }
 
 // newDoctor returns the command `carillon doctor`.
@@ -46,6 +48,8 @@ carillon doctor --store postgres://localhost/carillon --mend`,
 	cmd.Flags().StringVar(&x.url, "store", "", "`url` of the store, as of serve (required)")
 	cmd.Flags().BoolVar(&x.mend, "mend", false, "mend what can be mended")
 	cmd.Flags().IntVar(&x.most, "most", 20, "most findings of each kind to show; the others are counted")
+	addKeys(cmd.Flags(), &x.keys,
+		"`file` of keys that the store is encrypted with, as of serve; default: what is encrypted is not looked into")
 	addOutput(cmd)
 	return cmd
 }
@@ -87,6 +91,10 @@ func (x *examination) run(cmd *cobra.Command, a app) error {
 }
 
 func (x *examination) examine(ctx context.Context, p *progress) (*doctor.Report, error) {
+	box, err := boxOf(&x.keys)
+	if err != nil {
+		return nil, err
+	}
 	s, err := store.Open(ctx, x.url, store.Options{Existing: true, AsIs: !x.mend})
 	if err != nil {
 		return nil, err
@@ -94,6 +102,9 @@ func (x *examination) examine(ctx context.Context, p *progress) (*doctor.Report,
 	o := doctor.Options{Most: x.most, Progress: func(r *doctor.Report) {
 		p.show(fmt.Sprintf("examined: %d jobs, %d pending runs, %d finished runs", r.Jobs, r.PendingRuns, r.Runs), 0, 0)
 	}}
+	if box != nil {
+		o.Keys = box
+	}
 	look := doctor.Look
 	if x.mend {
 		look = doctor.Mend
@@ -107,6 +118,9 @@ func examined(r *doctor.Report) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d partitions were examined, with %d jobs, %d pending runs, %d finished runs and %d other records.\n",
 		r.Partitions, r.Jobs, r.PendingRuns, r.Runs, r.Meta)
+	if r.Sealed > 0 {
+		fmt.Fprintf(&b, "%d jobs and pending runs are encrypted, and were not looked into: give --encryption-keys.\n", r.Sealed)
+	}
 	if len(r.Kinds) == 0 {
 		return b.String() + "Nothing is wrong.\n"
 	}

@@ -65,8 +65,8 @@ Exit codes: 0 done, 1 failed, 2 wrong usage or input, 3 not found; 4 and 5 are o
 	root.SetFlagErrorFunc(flagError)
 	root.CompletionOptions.HiddenDefaultCmd = false
 	root.AddCommand(newDev(a), newServe(a), newDaprScheduler(a), newDapr(a), newJob(a), newRun(a),
-		newBackfill(a), newNamespace(a), newCalendar(a), newKey(a), newAudit(a), newWebhook(a), newPayload(a),
-		newQueue(a), newWorker(a),
+		newBackfill(a), newNamespace(a), newCalendar(a), newKey(a), newEncryptionKey(a), newAudit(a),
+		newWebhook(a), newPayload(a), newQueue(a), newWorker(a),
 		newSchedule(a), newCluster(a), newContext(a),
 		newStore(a), newOutbox(a), newIngest(a), newBackup(a), newRestore(a), newMigrate(a), newDoctor(a),
 		newWork(a), newWatch(a), newBench(a), newVersion(a), newDocs(a),

@@ -128,6 +128,7 @@ func (s *serve) add(flags *pflag.FlagSet) {
 	c.Limits = carillon.DefaultBounds()
 	flags.IntVar(&c.Limits.Payload, "max-payload", c.Limits.Payload, "most `bytes` of a job's payload")
 	s.payloads.add(flags)
+	addEncryption(flags, &c.Encryption)
 	addBrokers(flags, &c.Targets.Brokers.File)
 	addSecrets(flags, &c.Targets.Secrets.File)
 	flags.IntVar(&c.Limits.Metadata, "max-metadata", c.Limits.Metadata,
@@ -154,7 +155,7 @@ func (s *serve) run(cmd *cobra.Command, a app) error {
 		return err
 	}
 	defer s.tls.end()
-	defer reloadFiles(&cfg.Targets)()
+	defer reloadFiles(&cfg)()
 	cfg.APIs = []server.API{daprAPI(daprapi.Options{Logger: cfg.Log, Now: cfg.Now})}
 	collectLess()
 	return runNode(cmd.Context(), cfg)

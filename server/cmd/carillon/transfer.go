@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/carillonhq/carillon/server/internal/repartition"
+	"github.com/carillonhq/carillon/server/internal/server"
 	"github.com/carillonhq/carillon/server/internal/transfer"
 	"github.com/carillonhq/carillon/server/store"
 )
@@ -27,6 +28,7 @@ type moving struct {
 	journal  following
 	parts    int // of the store to fill; 0: as many as there were
 	depose   string
+	keys     server.Encryption
 }
 
 // addPartitions adds the flag that gives a store another number of partitions.
@@ -45,6 +47,20 @@ func (m *moving) shape(cmd *cobra.Command) (transfer.Reshape, error) {
 		return nil, usagef("--partitions and --live do not go together: stop the nodes, and run the command without --live")
 	}
 	return repartition.To(m.parts), nil
+}
+
+// encrypted has what moves encrypted anew, if there are keys.
+func (m *moving) encrypted(cmd *cobra.Command, shape transfer.Reshape) (transfer.Reshape, error) {
+	box, err := boxOf(&m.keys)
+	switch {
+	case err != nil || box == nil:
+		return shape, err
+	case cmd.Flags().Changed("partitions"):
+		return nil, usagef("--encryption-keys and --partitions do not go together: move twice")
+	case m.alive.live:
+		return nil, usagef("--encryption-keys and --live do not go together: stop the nodes, and run the command without --live")
+	}
+	return box.Renew, nil
 }
 
 // whileStopped is a part of the help of commands that read a store.
@@ -139,11 +155,15 @@ nodes end: start them with the new store. If the command ends before, the nodes 
 
 With --partitions the new store gets another number of partitions, and every record the place that it has among
 them. The nodes must be stopped. Ids of runs are written otherwise in the new store; the old ones, and tokens that
-workers have, stay good. Watches of events and their positions end.`,
+workers have, stay good. Watches of events and their positions end.
+
+What is encrypted moves as it is, and needs no key. With --encryption-keys all of it is encrypted with the primary key
+of the file, also what was readable before or was encrypted with an older key. The nodes must be stopped.`,
 		Example: `carillon migrate --from pebble:/var/lib/carillon --to postgres://localhost/carillon
 carillon migrate --from pebble:/var/lib/carillon --live --to postgres://localhost/carillon
 carillon migrate --from postgres://localhost/carillon --live --to s3://bucket/carillon
-carillon migrate --from pebble:/var/lib/carillon --to pebble:/var/lib/carillon-256 --partitions 256`,
+carillon migrate --from pebble:/var/lib/carillon --to pebble:/var/lib/carillon-256 --partitions 256
+carillon migrate --from pebble:/var/lib/carillon --to pebble:/var/lib/carillon-2 --encryption-keys keys.json`,
 		Args: arguments(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error { return m.migrate(cmd, a) },
 	}
@@ -151,6 +171,7 @@ carillon migrate --from pebble:/var/lib/carillon --to pebble:/var/lib/carillon-2
 	m.alive.addFlags(cmd)
 	cmd.Flags().StringVar(&m.to, "to", "", "`url` of the store to fill (required)")
 	m.addPartitions(cmd)
+	addKeys(cmd.Flags(), &m.keys, "`file` of keys, as of serve, with which everything is encrypted anew; default: it stays as it is")
 	addOutput(cmd)
 	return cmd
 }
@@ -417,6 +438,9 @@ func (m *moving) migrate(cmd *cobra.Command, a app) error {
 	}
 	shape, err := m.shape(cmd)
 	if err != nil {
+		return err
+	}
+	if shape, err = m.encrypted(cmd, shape); err != nil {
 		return err
 	}
 	p := newProgress(a.errs)

@@ -15,6 +15,13 @@ import (
 type Options struct {
 	Most     int           // findings of each kind in the report; all are counted
 	Progress func(*Report) // called again and again with what was found so far; may be nil
+	Keys     Keys          // decrypt what is encrypted; nil: that is counted, and not looked into
+}
+
+// Keys are those that a store is encrypted with. Package sealed has some.
+type Keys interface {
+	Shard(below store.Shard) store.Shard
+	Check(marks []store.MetaRecord) error
 }
 
 // ErrMeanwhile says that somebody wrote to the store, so that what was found may not be so.
@@ -93,13 +100,14 @@ type doctor struct {
 	epochs map[int]uint64
 	term   func(partition int) store.Term // nil: nothing is mended
 	shards []store.Shard
+	keys   Keys // nil: what is encrypted is not looked into
 	report *Report
 	tell   func(*Report)
 }
 
 func newDoctor(s store.Store, o Options, owners []store.Owner) *doctor {
 	n := s.Meta().Partitions
-	d := &doctor{store: s, n: n, epochs: map[int]uint64{}, tell: o.Progress,
+	d := &doctor{store: s, n: n, epochs: map[int]uint64{}, tell: o.Progress, keys: o.Keys,
 		report: &Report{Partitions: n, Kinds: map[Kind]Tally{}, Findings: []Finding{}, most: o.Most}}
 	for _, owner := range owners {
 		d.epochs[owner.Partition] = owner.Term.Epoch
@@ -121,6 +129,9 @@ func (d *doctor) examine(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		if shard, err = d.opened(ctx, shard); err != nil {
+			return err
+		}
 		d.shards = append(d.shards, shard)
 	}
 	n, why, err := marked(ctx, d.store)
@@ -140,6 +151,22 @@ func (d *doctor) examine(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// opened returns a partition as it is without encryption, if there are keys. It is an error if one is
+// missing.
+func (d *doctor) opened(ctx context.Context, shard store.Shard) (store.Shard, error) {
+	if d.keys == nil {
+		return shard, nil
+	}
+	marks, err := shard.MetaRecords(ctx, store.SealMarks)
+	if err == nil {
+		err = d.keys.Check(marks)
+	}
+	if err != nil && !errors.Is(err, store.ErrDamaged) { // that is told of with the others
+		return nil, err
+	}
+	return d.keys.Shard(shard), nil
 }
 
 // marked looks for the marks of a store that is not to be served, in all partitions: why is what the first

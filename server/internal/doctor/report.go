@@ -25,13 +25,16 @@ type Tally struct {
 
 // Report tells what was examined, and what is wrong with it.
 type Report struct {
-	Partitions  int            `json:"partitions"`
-	Jobs        int64          `json:"jobs"`
-	PendingRuns int64          `json:"pending_runs"`
-	Runs        int64          `json:"runs"` // finished ones
-	Meta        int64          `json:"metadata_records"`
-	Kinds       map[Kind]Tally `json:"kinds"`
-	Findings    []Finding      `json:"findings"` // the first of each kind
+	Partitions  int   `json:"partitions"`
+	Jobs        int64 `json:"jobs"`
+	PendingRuns int64 `json:"pending_runs"`
+	Runs        int64 `json:"runs"` // finished ones
+	Meta        int64 `json:"metadata_records"`
+	// Sealed is how many jobs and pending runs are encrypted, and were not looked into without keys.
+	Sealed int64 `json:"encrypted,omitempty"`
+
+	Kinds    map[Kind]Tally `json:"kinds"`
+	Findings []Finding      `json:"findings"` // the first of each kind
 
 	most int // findings of each kind
 }

@@ -226,7 +226,10 @@ func (l *lane) announce(ctx context.Context, terms []*claimResult) {
 		return
 	}
 	since := l.e.elapsed()
-	err := apply(ctx, l.grouper, writes)
+	stored, err := l.e.stores(writes)
+	if err == nil {
+		err = apply(ctx, l.grouper, stored)
+	}
 	l.e.reportCommit(writes, time.Duration(l.e.elapsed()-since), err)
 	if err != nil {
 		for _, t := range opened {

@@ -72,8 +72,19 @@ func (l *lane) commit() {
 	}
 	if len(g.writes) > 0 {
 		l.flying = true
-		l.way.Submit(g.numbers, g.writes, l.done)
+		l.submit()
 	}
+}
+
+// submit sends the group to the store, encrypted if the node has keys. What the lane keeps of it is not: who
+// watches reads it.
+func (l *lane) submit() {
+	writes, err := l.e.stores(l.group.writes)
+	if err != nil {
+		l.done(err)
+		return
+	}
+	l.way.Submit(l.group.numbers, writes, l.done)
 }
 
 // committed takes the outcome of the group in flight from the store and wakes the lane. The store calls it,

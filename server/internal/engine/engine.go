@@ -93,9 +93,7 @@ type Config struct {
 	// nodes. Nil: nobody is known.
 	Consumers func(ctx context.Context, q delivery.Queue) delivery.Consumers
 
-	// Way, if not nil, returns the way of a lane's groups to the store, which ends at to. It is called once for
-	// each lane.
-	Way func(to store.Submitter) Way
+	ToStore
 
 	// Turn, if not nil, is called on a lane's goroutine before the lane checks whether a partition wants a
 	// round, and with its first partition before it checks what must be read. A simulation blocks in it until
@@ -107,6 +105,15 @@ type Config struct {
 	// instant. A simulation delays each in Enter by a different time, so that they always come in the same
 	// order.
 	Enter func(ctx context.Context, partition int, of string)
+}
+
+// ToStore is what is between the engine and its store.
+type ToStore struct {
+	// Encryption encrypts what goes to the store and decrypts what comes from it. Nil: nothing is encrypted.
+	Encryption Encryption
+	// Way, if not nil, returns the way of a lane's groups to the store, which ends at to. It is called once for
+	// each lane. What is on it is encrypted already.
+	Way func(to store.Submitter) Way
 }
 
 // Events are called when something happens. Any may be nil; they must not block.
@@ -204,7 +211,8 @@ func New(cfg Config) *Engine {
 	life, endLife := context.WithCancel(context.Background())
 	e := &Engine{
 		cfg: cfg, clock: time.Now(), endLife: endLife,
-		partitions: &partitions{store: cfg.Store, peers: cfg.Peers, macKey: cfg.Store.Meta().MACKey,
+		partitions: &partitions{store: cfg.Store, sealer: cfg.Encryption, peers: cfg.Peers,
+			macKey:   cfg.Store.Meta().MACKey,
 			settings: settingsPeriod(cfg.LeaseTTL),
 			now:      cfg.now, log: cfg.Log, life: life},
 		claims: &claims{bell: newBell()}, loads: newLoads(cfg.Store), renewNow: newBell(),
@@ -294,7 +302,7 @@ func (e *Engine) makeLanes() error {
 	}
 	for i := range n {
 		l := e.lanes[i%len(e.lanes)]
-		reader, err := e.store.Shard(i, store.Term{})
+		reader, err := e.shardOf(i, store.Term{})
 		if err != nil {
 			return err
 		}

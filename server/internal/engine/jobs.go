@@ -328,7 +328,10 @@ func (ps *partitions) reader(p *partitionRunner) store.Shard { return ps.shards[
 
 // readError returns the error for a caller whose data could not be read.
 func readError(err error) error {
-	if errors.Is(err, store.ErrDamaged) {
+	switch {
+	case errors.Is(err, store.ErrSealed):
+		return carillon.Errorf(carillon.FailedPrecondition, "", "it cannot be decrypted here: %w", err)
+	case errors.Is(err, store.ErrDamaged):
 		return dataLoss(err)
 	}
 	return carillon.Errorf(carillon.Unavailable, "", "the store could not be read: %w", err)

@@ -69,7 +69,9 @@ func newLane(e *Engine) *lane {
 	if e.cfg.Way != nil {
 		l.way = e.cfg.Way(submitter)
 	}
-	l.reader, _ = e.store.(store.Reader)
+	if r, ok := e.store.(store.Reader); ok {
+		l.reader = e.readerOf(r)
+	}
 	l.near = inProcess(e.store)
 	return l
 }

@@ -347,7 +347,7 @@ func (a *api) followSettings() {
 // readAll reads the settings of all partitions that this node does not own. It returns the first error.
 func (ns *namespaces) readAll(ctx context.Context) error {
 	if g, ok := ns.partitions.store.(store.Gatherer); ok {
-		return ns.gather(ctx, g)
+		return ns.gather(ctx, ns.partitions.gathererOf(g))
 	}
 	errs := make([]error, len(ns.partitions.parts))
 	_ = sideBySide(len(errs), func(i int) error {

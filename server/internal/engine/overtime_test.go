@@ -325,10 +325,10 @@ func TestHeldAndSlowWritesAreNoOutage(t *testing.T) {
 				var held atomic.Bool
 				var ways []*gatedWay
 				n := startWith(t, engine.Config{Store: over, LeaseTTL: time.Minute, FireCritical: true,
-					Way: func(to store.Submitter) engine.Way {
+					ToStore: engine.ToStore{Way: func(to store.Submitter) engine.Way {
 						ways = append(ways, &gatedWay{to: to, held: &held})
 						return ways[len(ways)-1]
-					}})
+					}}})
 				var f fired
 				n.consume("q", 10, f.handle)
 				for i := range 10 {

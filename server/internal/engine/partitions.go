@@ -20,6 +20,7 @@ type partitions struct {
 	parts     []*partitionRunner // by number
 	shards    []store.Shard      // by number: without a term, for what the store holds of a partition
 	store     store.Store
+	sealer    Encryption         // nil: nothing is encrypted
 	peers     message.Partitions // nil if the node is alone
 	macKey    []byte
 	now       func() int64  // the node's clock, UTC ns

@@ -120,7 +120,10 @@ func (e *Engine) eachTerm(terms []*claimResult, load func(*claimResult) error) {
 
 // loadSettings reads the settings and calendars of namespaces that the partition of a term keeps.
 func (t *claimResult) loadSettings() (err error) {
-	if t.shard, err = t.p.e.store.Shard(t.p.number, t.term); err != nil {
+	if t.shard, err = t.p.e.shardOf(t.p.number, t.term); err != nil {
+		return err
+	}
+	if err := t.p.e.admit(context.Background(), t.shard); err != nil {
 		return err
 	}
 	return t.p.settings.load(context.Background(), t.shard) // reads end with the store

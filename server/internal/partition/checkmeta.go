@@ -87,13 +87,19 @@ func checkDependency(r *store.MetaRecord) error {
 	return nil
 }
 
-// IntentCount returns how many intents a batch has, by one of them.
+// IntentCount returns how many intents a batch has, by one of them, whose job may be encrypted.
 func IntentCount(r *store.MetaRecord) (uint64, error) {
 	if len(r.Key) < 6 || r.Key[len(r.Key)-5] != 0 {
 		return 0, errMetaKey
 	}
 	var req message.PutRequest
-	return readIntent(&req, r.Value)
+	h, err := readIntentHead(&req, r.Value)
+	if err == nil {
+		if _, err = codec.DecodeSpec(r.Value[h.size:], h.of); errors.Is(err, store.ErrSealed) {
+			err = nil
+		}
+	}
+	return h.all, err
 }
 
 // DependencyRecord returns the metadata record by which the partition of a job knows that another one, of the

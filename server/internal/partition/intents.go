@@ -91,7 +91,37 @@ func ReadIntent(record store.MetaRecord) (carillon.Job, error) {
 	return *r.Job, nil
 }
 
+// IntentSpec returns the job of an intent, and where its spec begins in the value, which it ends.
+func IntentSpec(value []byte) (of carillon.Key, at int, err error) {
+	var r message.PutRequest
+	h, err := readIntentHead(&r, value)
+	return h.of, h.size, err
+}
+
 func readIntent(r *message.PutRequest, b []byte) (n uint64, err error) {
+	h, err := readIntentHead(r, b)
+	if err != nil {
+		return 0, err
+	}
+	r.Spec = b[h.size:]
+	j, err := codec.DecodeSpec(r.Spec, h.of)
+	if err != nil {
+		return 0, err
+	}
+	j.Paused = h.paused
+	r.Job = &j
+	return h.all, nil
+}
+
+// intentHead is what comes before the spec of an intent, beside what goes into the request.
+type intentHead struct {
+	all    uint64 // intents of the batch
+	of     carillon.Key
+	paused bool
+	size   int
+}
+
+func readIntentHead(r *message.PutRequest, b []byte) (h intentHead, err error) {
 	in := bytes.NewReader(b)
 	n, noCount := binary.ReadUvarint(in)
 	at, noTime := binary.ReadVarint(in)
@@ -104,16 +134,11 @@ func readIntent(r *message.PutRequest, b []byte) (n uint64, err error) {
 		trace, noTrace = readText(in)
 	}
 	if errors.Join(noCount, noTime, noRandom, noBits, noNamespace, noName, noTrace) != nil {
-		return 0, store.ErrDamaged
+		return h, store.ErrDamaged
 	}
-	r.At, r.Spec, r.Trace = at, b[len(b)-in.Len():], delivery.Trace(trace)
-	j, err := codec.DecodeSpec(r.Spec, carillon.Key{Namespace: namespace, Name: name})
-	if err != nil {
-		return 0, err
-	}
-	j.Paused = bits&1 != 0
-	r.Job = &j
-	return n, nil
+	r.At, r.Trace = at, delivery.Trace(trace)
+	return intentHead{all: n, of: carillon.Key{Namespace: namespace, Name: name}, paused: bits&1 != 0,
+		size: len(b) - in.Len()}, nil
 }
 
 // readText reads what appendText has written.

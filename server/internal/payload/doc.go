@@ -13,5 +13,7 @@
 //	collector.go what nothing refers to is removed
 //	references.go what the records of a partition refer to
 //	folder.go    objects in a folder
+//	content.go   what a caller reads
+//	sealed.go    objects that are encrypted
 //	objects.go   objects in a bucket, or in tables that are as one
 package payload

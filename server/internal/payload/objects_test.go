@@ -54,7 +54,7 @@ func TestWhatIsSeenIsNotYetStored(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.objects = unsettled{s.objects.(*folder)}
-	if err := s.createOnce(t.Context(), s.name("ns", ref), strings.NewReader("x"), ref); !errors.Is(err, errUnsettled) {
+	if err := s.createOnce(t.Context(), "ns", strings.NewReader("x"), 1, ref); !errors.Is(err, errUnsettled) {
 		t.Errorf("put again: %v", err)
 	}
 	if _, err := s.Ensure(t.Context(), "ns", ref); !errors.Is(err, errUnsettled) {

@@ -12,7 +12,6 @@ import (
 	"log/slog"
 	"os"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/carillonhq/carillon"
@@ -30,6 +29,9 @@ type Options struct {
 	// Now is the clock that gives objects their day: that of the store of the jobs, if nodes share one. Default
 	// [time.Now].
 	Now func() time.Time
+	// Encryption encrypts objects. Nil: they are stored as they are. Objects from before there were keys are
+	// read as they are.
+	Encryption Encryption
 	// Count is told what happens. Default: nothing is counted.
 	Count Counts
 	// Log gets what operators should know. Default: no log.
@@ -246,12 +248,18 @@ const (
 func (s *Store) create(ctx context.Context, namespace string, ref carillon.PayloadRef,
 	r io.ReadSeeker) (carillon.PayloadRef, error) {
 	ref = ref.On(s.o.Now())
-	err := s.own(ctx)
+	in, size, done, err := s.prepared(namespace, ref, r)
+	if err != nil {
+		s.countPut(Unavailable, 0)
+		return carillon.PayloadRef{}, unavailable(err)
+	}
+	defer done()
+	err = s.own(ctx)
 	for try := 1; err == nil; try++ {
-		if _, err = r.Seek(0, io.SeekStart); err != nil {
+		if _, err = in.Seek(0, io.SeekStart); err != nil {
 			break
 		}
-		if err = s.createOnce(ctx, s.name(namespace, ref), r, ref); err == nil {
+		if err = s.createOnce(ctx, namespace, in, size, ref); err == nil {
 			s.countPut(Done, ref.Size)
 			return ref, nil
 		}
@@ -268,20 +276,22 @@ func (s *Store) create(ctx context.Context, namespace string, ref carillon.Paylo
 	return carillon.PayloadRef{}, unavailable(fmt.Errorf("the payload store did not take it, nothing has changed: %w", err))
 }
 
-func (s *Store) createOnce(ctx context.Context, name string, r io.ReadSeeker, ref carillon.PayloadRef) error {
+func (s *Store) createOnce(ctx context.Context, namespace string, r io.ReadSeeker, size int64,
+	ref carillon.PayloadRef) error {
+	name := s.name(namespace, ref)
 	ctx, cancel := context.WithTimeout(ctx, writeWithin+time.Duration(ref.Size/writeSlowest)*time.Second)
 	defer cancel()
-	err := s.objects.CreateFrom(ctx, name, r, ref.Size)
+	err := s.objects.CreateFrom(ctx, name, r, size)
 	if err == nil {
 		return nil
 	}
 	if !errors.Is(err, bucket.ErrExists) {
 		// A server that has the object may hang up before it has read all of it once more.
-		if size, absent := s.objects.Size(ctx, name); absent != nil || size != ref.Size {
+		if has, absent := s.objects.Size(ctx, name); absent != nil || !s.fits(has, ref) {
 			return err
 		}
 	}
-	err = s.settled(ctx, name, ref)
+	err = s.settled(ctx, namespace, ref)
 	if !errors.Is(err, carillon.DataLoss) {
 		return err
 	}
@@ -292,23 +302,23 @@ func (s *Store) createOnce(ctx context.Context, name string, r io.ReadSeeker, re
 	if _, err := r.Seek(0, io.SeekStart); err != nil {
 		return err
 	}
-	if err = s.objects.CreateFrom(ctx, name, r, ref.Size); errors.Is(err, bucket.ErrExists) {
-		return s.settled(ctx, name, ref) // another node has replaced it, too
+	if err = s.objects.CreateFrom(ctx, name, r, size); errors.Is(err, bucket.ErrExists) {
+		return s.settled(ctx, namespace, ref) // another node has replaced it, too
 	}
 	return err
 }
 
 // settled returns nil if an object that is there is whole, and durable.
-func (s *Store) settled(ctx context.Context, name string, ref carillon.PayloadRef) error {
-	if err := s.whole(ctx, name, ref); err != nil {
+func (s *Store) settled(ctx context.Context, namespace string, ref carillon.PayloadRef) error {
+	if err := s.whole(ctx, namespace, ref); err != nil {
 		return err
 	}
-	return s.objects.Settle(ctx, name)
+	return s.objects.Settle(ctx, s.name(namespace, ref))
 }
 
 // whole returns nil if an object has what it was made with; DataLoss: it has not.
-func (s *Store) whole(ctx context.Context, name string, ref carillon.PayloadRef) error {
-	from, size, err := s.objects.Open(ctx, name)
+func (s *Store) whole(ctx context.Context, namespace string, ref carillon.PayloadRef) error {
+	from, size, err := s.open(ctx, namespace, ref)
 	if err != nil {
 		return err
 	}
@@ -335,7 +345,7 @@ func (s *Store) Get(ctx context.Context, namespace string, ref carillon.PayloadR
 	}
 	within, end := context.WithCancel(ctx)
 	timer := time.AfterFunc(answerWithin, end)
-	from, size, err := s.objects.Open(within, s.name(namespace, ref))
+	from, size, err := s.open(within, namespace, ref)
 	if err == nil && !timer.Stop() {
 		err = errors.Join(context.DeadlineExceeded, from.Close())
 	}
@@ -402,44 +412,6 @@ func (s *Store) PutOff(err error) (time.Duration, bool) {
 	return s.pause.failed(time.Now()), true
 }
 
-// content is a reader whose outcome is counted.
-type content struct {
-	store  *Store
-	ctx    context.Context // of the caller
-	from   *verified
-	err    error
-	closed atomic.Bool
-}
-
-// Read implements [io.Reader].
-func (c *content) Read(p []byte) (int, error) {
-	if c.err != nil {
-		return 0, c.err
-	}
-	n, err := c.from.Read(p)
-	switch {
-	case atEnd(err):
-	case err != nil && (c.closed.Load() || c.ctx.Err() != nil): // that is why
-		c.err = unavailable(err)
-		return n, c.err
-	case err != nil:
-		c.err = c.store.failed(err)
-		return n, c.err
-	case c.from.left == 0:
-		c.store.countGot(Done)
-		if c.store.pause.succeeded() {
-			c.store.o.Log.Info("payloads can be read again")
-		}
-	}
-	return n, err
-}
-
-// Close implements [io.Closer].
-func (c *content) Close() error {
-	c.closed.Store(true)
-	return c.from.Close()
-}
-
 // Ensure returns a reference that a job can be put with: ref itself, if its object is there and of the
 // current or the previous day. An older object may be about to be removed, so its bytes are stored again.
 func (s *Store) Ensure(ctx context.Context, namespace string,
@@ -462,7 +434,7 @@ func (s *Store) Ensure(ctx context.Context, namespace string,
 	switch {
 	case err != nil:
 		return ref, s.failed(missing(namespace, ref, s.absent(ctx, err)))
-	case size != ref.Size:
+	case !s.fits(size, ref):
 		return ref, s.failed(damaged(ref, "it has %d bytes", size))
 	}
 	if err := s.objects.Settle(ctx, s.name(namespace, ref)); err != nil {

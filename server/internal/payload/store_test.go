@@ -82,32 +82,41 @@ func read(ctx context.Context, s *payload.Store, namespace string, ref carillon.
 // on the same day are the same object.
 func TestWhatWasPutIsGot(t *testing.T) {
 	for name, url := range places(t) {
-		t.Run(name, func(t *testing.T) {
-			s := open(t, payload.Options{URL: url})
-			for _, n := range []int{1, 1000, 3 << 20} {
-				data := some(n)
-				ref, err := s.Put(t.Context(), "ns", bytes.NewReader(data))
-				if err != nil || ref.Size != int64(n) {
-					t.Fatalf("%v, %v", ref, err)
-				}
-				again, err := s.PutBytes(t.Context(), "ns", data)
-				if err != nil || again != ref {
-					t.Errorf("put again: %v, %v, want %v", again, err, ref)
-				}
-				if got, err := read(t.Context(), s, "ns", ref); err != nil || !bytes.Equal(got, data) {
-					t.Errorf("got %d of %d bytes, %v", len(got), n, err)
-				}
-				if _, err := read(t.Context(), s, "other", ref); !errors.Is(err, carillon.NotFound) {
-					t.Errorf("another namespace: %v", err)
-				}
-				if got, err := s.Ensure(t.Context(), "ns", ref); err != nil || got != ref {
-					t.Errorf("ensure: %v, %v", got, err)
-				}
-				if _, err := s.Ensure(t.Context(), "other", ref); !errors.Is(err, carillon.NotFound) {
-					t.Errorf("ensure in another namespace: %v", err)
-				}
-			}
+		t.Run(name, func(t *testing.T) { putAndGot(t, payload.Options{URL: url}) })
+		t.Run(name+", encrypted", func(t *testing.T) {
+			putAndGot(t, payload.Options{URL: url, Encryption: newKeys(t)}) // after what is there as it is
 		})
+	}
+}
+
+func putAndGot(t *testing.T, o payload.Options) {
+	t.Helper()
+	s, extra := open(t, o), 0
+	if o.Encryption != nil {
+		extra = 7
+	}
+	for _, n := range []int{1, 1000, 3 << 20} {
+		data := some(n + extra)
+		ref, err := s.Put(t.Context(), "ns", bytes.NewReader(data))
+		if err != nil || ref.Size != int64(len(data)) {
+			t.Fatalf("%v, %v", ref, err)
+		}
+		again, err := s.PutBytes(t.Context(), "ns", data)
+		if err != nil || again != ref {
+			t.Errorf("put again: %v, %v, want %v", again, err, ref)
+		}
+		if got, err := read(t.Context(), s, "ns", ref); err != nil || !bytes.Equal(got, data) {
+			t.Errorf("got %d of %d bytes, %v", len(got), len(data), err)
+		}
+		if _, err := read(t.Context(), s, "other", ref); !errors.Is(err, carillon.NotFound) {
+			t.Errorf("another namespace: %v", err)
+		}
+		if got, err := s.Ensure(t.Context(), "ns", ref); err != nil || got != ref {
+			t.Errorf("ensure: %v, %v", got, err)
+		}
+		if _, err := s.Ensure(t.Context(), "other", ref); !errors.Is(err, carillon.NotFound) {
+			t.Errorf("ensure in another namespace: %v", err)
+		}
 	}
 }
 

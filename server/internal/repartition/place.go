@@ -1,6 +1,7 @@
 package repartition
 
 import (
+	"errors"
 	"strings"
 
 	"github.com/carillonhq/carillon"
@@ -23,7 +24,9 @@ func Place(r *store.MetaRecord, n int) (at int, err error) {
 	}
 	switch r.Kind {
 	case store.KindNamespace:
-		_, err = codec.DecodeNamespace(r.Value, r.Key)
+		if _, err = codec.DecodeNamespace(r.Value, r.Key); errors.Is(err, store.ErrSealed) {
+			err = nil // its name is readable
+		}
 		return settingsOf(r.Key, n), err
 	case store.KindCalendar:
 		namespace, name, _ := strings.Cut(r.Key, "/")
@@ -46,7 +49,7 @@ func Place(r *store.MetaRecord, n int) (at int, err error) {
 	case store.KindQueue, store.KindTold, store.KindWebhooks, store.KindKey:
 		return partition.Home, nil
 	case store.KindApplied, store.KindTerms, store.KindIntent, store.KindLimited, store.KindMove,
-		store.KindProbe, store.KindParked, store.KindEvents, store.KindWatched,
+		store.KindProbe, store.KindParked, store.KindEvents, store.KindWatched, store.KindSeal,
 		store.KindAudit, store.KindAuditChain:
 		return Anywhere, nil
 	}

@@ -38,6 +38,7 @@ type move struct {
 	was, n int
 	terms  []termList // by partition of before
 	events owed
+	seals  seals
 	check  check
 
 	out *sink
@@ -102,7 +103,7 @@ func (m *move) Each(ctx context.Context, take transfer.Taker) error {
 	if err := m.from.Each(ctx, m.take); err != nil {
 		return err
 	}
-	for _, end := range []func(context.Context) error{m.endTerms, m.endEvents, m.out.flush} {
+	for _, end := range []func(context.Context) error{m.endTerms, m.endEvents, m.endSeals, m.out.flush} {
 		if err := end(ctx); err != nil {
 			return err
 		}
@@ -209,6 +210,9 @@ func (m *move) meta(ctx context.Context, p int, r store.MetaRecord) error {
 			return damaged(p, &r, err)
 		}
 		return m.out.meta(ctx, p%m.n, &r) // a chain stays together
+	case store.KindSeal:
+		m.seals.note(&r)
+		return nil
 	case store.KindLimited:
 		h, ok := permitrecord.ParseHeld(&r)
 		if !ok {
@@ -244,4 +248,31 @@ func (m *move) moved(p int, r *store.MetaRecord) (q int, err error) {
 		r.Value = by.In(m.n).AppendBinary(nil)
 	}
 	return Place(r, m.n)
+}
+
+// seals are the marks of the keys of encryption, of all partitions. It is safe for concurrent use.
+type seals struct {
+	mu  sync.Mutex
+	all map[string]store.MetaRecord
+}
+
+func (s *seals) note(r *store.MetaRecord) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.all == nil {
+		s.all = map[string]store.MetaRecord{}
+	}
+	s.all[r.Key] = *r
+}
+
+// endSeals marks each partition with all keys: what needs one of them may be in any.
+func (m *move) endSeals(ctx context.Context) error {
+	for q := range m.n {
+		for _, r := range m.seals.all {
+			if err := m.out.meta(ctx, q, &r); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }

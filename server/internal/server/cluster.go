@@ -274,6 +274,7 @@ func (n *Node) stopping() (context.Context, context.CancelFunc) {
 
 // closeStores closes the store, and that of payloads.
 func (n *Node) closeStores() error {
+	n.sealer.close()
 	err := n.store.Close()
 	n.payloads.Close()
 	return err

@@ -108,6 +108,9 @@ type Extensions struct {
 	// Audit says how it is recorded who makes which calls.
 	Audit Audit
 
+	// Encryption says with which keys what jobs hold is encrypted in the store. Default: it is not.
+	Encryption Encryption
+
 	APIs  []API  // further services on the gRPC listener
 	Feeds []Feed // bring commands from elsewhere
 }
@@ -271,7 +274,8 @@ func (c Config) validateNode() error {
 	}
 	_, err := c.secrets()
 	return errors.Join(append(faults, err, c.Monitoring.Traces.validate(), c.Payloads.validate(),
-		c.Targets.Brokers.validate(), c.Targets.Secrets.validate(), c.validateAudit(), c.validateMember())...)
+		c.Targets.Brokers.validate(), c.Targets.Secrets.validate(), c.Encryption.validate(), c.validateAudit(),
+		c.validateMember())...)
 }
 
 // secrets returns the raw signing secrets, and what is wrong with them.

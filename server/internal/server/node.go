@@ -29,6 +29,7 @@ import (
 // Node is a running scheduler in this process, without listeners. Start puts its parts together:
 //
 //	store    keeps the jobs; its URL says which kind it is
+//	sealer   encrypts what goes into the store, if there are keys (encryption.go)
 //	payloads keeps large payloads apart, if there is a place for them (payloads.go)
 //	engine   owns partitions and fires their jobs
 //	brokers  are the message brokers that runs may be sent to (brokers.go)
@@ -41,6 +42,7 @@ import (
 type Node struct {
 	config   Config
 	store    store.Store
+	sealer   *encryption    // nil: nothing is encrypted
 	tap      *follow.Tap    // between the engine and the store
 	payloads *payload.Store // nil: there is none
 	brokers  *brokers
@@ -101,8 +103,11 @@ func (n *Node) start(ctx context.Context) error {
 	if err := transfer.Usable(ctx, n.store); err != nil {
 		return errors.Join(err, n.store.Close())
 	}
-	if err := n.openPayloads(ctx); err != nil {
+	if n.sealer, err = openEncryption(ctx, &c, n.store); err != nil {
 		return errors.Join(err, n.store.Close())
+	}
+	if err := n.openPayloads(ctx); err != nil {
+		return errors.Join(err, n.closeStores())
 	}
 	if n.brokers, err = openBrokers(&c.Targets.Brokers, c.Log); err != nil {
 		return errors.Join(err, n.closeStores())
@@ -123,7 +128,8 @@ func (n *Node) start(ctx context.Context) error {
 		Supports:  n.brokers.supports,
 		Secrets:   n.secrets.check(),
 		Consumers: n.queues.consumers, LeaseTTL: c.LeaseTTL,
-		Way:         func(to store.Submitter) engine.Way { return n.tap.Line(to) },
+		ToStore: engine.ToStore{Encryption: n.sealer.sealer(),
+			Way: func(to store.Submitter) engine.Way { return n.tap.Line(to) }},
 		CatchUpRate: c.Outages.CatchUpRate, FireCritical: c.Outages.FireCritical,
 	}
 	h := dispatch.Options{
@@ -223,8 +229,9 @@ func (n *Node) Scheduler() carillon.Scheduler { return n.schedulerWith(n.relayed
 func (n *Node) schedulerWith(work carillon.Work) carillon.Scheduler {
 	edge := n.edge()
 	return scheduler{Jobs: edge.Jobs(n.calls), Runs: edge.Runs(n.calls, n.calls), Backfills: n.calls,
-		Namespaces: n.calls, Events: n.engine, Calendars: n.calls, Payloads: storedPayloads{n.payloads, n.store},
-		Work: work, Bulk: bulk.Actions{Calls: n.calls, Bounds: n.config.Limits}}
+		Namespaces: n.calls, Events: n.engine, Calendars: n.calls,
+		Payloads: storedPayloads{n.payloads, n.sealer.records(n.store)},
+		Work:     work, Bulk: bulk.Actions{Calls: n.calls, Bounds: n.config.Limits}}
 }
 
 // Cluster returns the cluster that the node belongs to, even if it is alone.

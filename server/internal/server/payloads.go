@@ -9,7 +9,6 @@ import (
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/internal/cluster"
 	"github.com/carillonhq/carillon/server/internal/payload"
-	"github.com/carillonhq/carillon/server/store"
 )
 
 // Payloads says where large payloads are kept. The zero value of a field is its default; Store has none.
@@ -65,7 +64,8 @@ func (n *Node) openPayloads(ctx context.Context) (err error) {
 	m := n.metrics
 	n.payloads, err = payload.Open(ctx, payload.Options{
 		URL: p.Store, Key: n.store.Meta().MACKey, Max: p.Max, Now: n.payloadNow, Log: n.config.Log,
-		Count: payload.Counts{Put: m.PayloadPut, Got: m.PayloadGot, Collected: m.PayloadsCollected}})
+		Encryption: n.sealer.streams(),
+		Count:      payload.Counts{Put: m.PayloadPut, Got: m.PayloadGot, Collected: m.PayloadsCollected}})
 	return err
 }
 
@@ -89,14 +89,14 @@ func (n *Node) edge() payload.Edge {
 // keepPayloads collects payloads while the node is in charge, until ctx ends.
 func (n *Node) keepPayloads(ctx context.Context) {
 	if n.payloads != nil {
-		n.payloads.Keep(ctx, n.engine.OwnsHome, n.store)
+		n.payloads.Keep(ctx, n.engine.OwnsHome, n.sealer.records(n.store))
 	}
 }
 
 // storedPayloads are the calls about payloads.
 type storedPayloads struct {
 	payloads *payload.Store // nil: they are refused
-	records  store.Store
+	records  payload.Records
 }
 
 // PutPayload implements [carillon.Payloads].

@@ -10,6 +10,7 @@
 //	backfill.go  Backfill: a metadata record
 //	namespace.go Namespace: a metadata record
 //	labels.go    the labels of a Spec, without the rest
+//	sealed.go    what is encrypted of these, and how
 package codec
 
 import (

@@ -45,6 +45,7 @@ func (c *coder) event(field int, e *store.Event) {
 		c.string(13, &e.Queue)
 		c.string(14, &e.QueueKind)
 		c.string(15, &e.Node)
+		c.bool(16, &e.Sealed)
 	}
 }
 

@@ -35,6 +35,7 @@ func (c *coder) namespace(n *carillon.Namespace) {
 		signed(c, 5, &n.UnservedAfter)
 		quotas(c, 6, &n.Quotas)
 		rates(c, 7, &n.RateLimits)
+		refuseSealed(c, namespaceSealed)
 	}
 }
 

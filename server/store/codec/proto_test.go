@@ -97,6 +97,20 @@ var codecs = map[string]struct {
 		func(v any) []byte { return AppendTold(nil, v.(*store.Told)) },
 		func(b []byte) (any, error) { f, err := DecodeTold(b); return &f, err },
 	},
+	"Texts": {
+		new(texts),
+		func(v any) []byte {
+			c := coder{writing: true}
+			sealedTexts(&c, v.(*texts))
+			return c.b
+		},
+		func(b []byte) (any, error) {
+			var t texts
+			c := coder{b: b}
+			sealedTexts(&c, &t)
+			return &t, c.err
+		},
+	},
 	"Watched": {
 		new(store.Watched),
 		func(v any) []byte { return AppendWatched(nil, v.(*store.Watched)) },
@@ -109,6 +123,10 @@ var codecs = map[string]struct {
 var notCarried = map[string]bool{"Job.Namespace": true, "Job.Name": true, "Job.Status": true,
 	"RunRecord.Cursor": true, "Namespace.Name": true, "Namespace.Used": true, "Calendar.Namespace": true,
 	"Calendar.Name": true}
+
+// notRead are the fields that stand, encrypted, in the place of others.
+var notRead = map[protoreflect.FullName]bool{"carillon.store.Spec.sealed": true,
+	"carillon.store.Namespace.sealed": true, "carillon.store.RunState.sealed": true}
 
 // Every field of every struct is in record.proto under its own name, and what one side writes the other
 // reads. A field that is added to a struct and not to the codec, or not to record.proto, fails here.
@@ -364,7 +382,7 @@ func plainProto(t *testing.T, msg protoreflect.Message) map[string]any {
 	for i := range fields.Len() {
 		field := fields.Get(i)
 		if !msg.Has(field) {
-			if field.ContainingOneof() == nil {
+			if field.ContainingOneof() == nil && !notRead[field.FullName()] {
 				t.Errorf("%s is not written", field.FullName())
 			}
 			continue

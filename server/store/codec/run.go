@@ -44,6 +44,7 @@ func (c *coder) run(r *store.RunRecord) {
 		c.string(18, &r.Queue)
 		c.stringMap(19, &r.Labels)
 		c.string(20, &r.Trace)
+		c.bool(21, &r.Sealed)
 	}
 }
 

@@ -62,6 +62,7 @@ func (c *coder) spec(j *carillon.Job) {
 		c.strings(26, &j.Calendars.Except)
 		c.strings(27, &j.Calendars.Only)
 		c.payload(28, &j.Data.Ref)
+		refuseSealed(c, specSealed)
 	}
 }
 

@@ -85,11 +85,12 @@ func (c *coder) runState(field int, s *store.RunState) {
 		signed(c, 12, &s.Uncounted)
 		c.bool(13, &s.Limited)
 		c.float(14, &s.Percent)
-		c.string(15, &s.Message)
+		openMessage(c, 15, &s.Message)
 		c.nanos(16, &s.ReportedAt)
 		c.bool(17, &s.Kept)
 		c.grant(18, &s.Doubt)
 		signed(c, 19, &s.InDoubt)
+		sealedMessage(c, 20, &s.Message)
 	}
 }
 

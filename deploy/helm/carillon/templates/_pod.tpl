@@ -107,6 +107,9 @@ spec:
         {{- if $v.brokersSecretName }}
         - {name: CARILLON_BROKERS, value: /etc/carillon/brokers/brokers.yaml}
         {{- end }}
+        {{- if $v.encryptionSecretName }}
+        - {name: CARILLON_ENCRYPTION_KEYS, value: /etc/carillon/encryption/keys.json}
+        {{- end }}
         {{- if $v.secretsSecretName }}
         - {name: CARILLON_SECRETS, value: /etc/carillon/secrets/secrets.yaml}
         {{- end }}
@@ -157,15 +160,15 @@ spec:
         {{- if ne $v.store.kind "url" }}
         - {name: data, mountPath: /var/lib/carillon}
         {{- end }}
-        {{- range $name, $secret := dict "brokers" $v.brokersSecretName "config" $v.configSecretName "first-key" $v.firstKeySecretName "secrets" $v.secretsSecretName "tls" $v.tls.secretName }}
+        {{- range $name, $secret := dict "brokers" $v.brokersSecretName "config" $v.configSecretName "encryption" $v.encryptionSecretName "first-key" $v.firstKeySecretName "secrets" $v.secretsSecretName "tls" $v.tls.secretName }}
         {{- if $secret }}
         - {name: {{ $name }}, mountPath: /etc/carillon/{{ $name }}, readOnly: true}
         {{- end }}
         {{- end }}
   volumes:
-    - name: tmp # payloads on their way to payload_store: 32 of the largest
-      emptyDir: {sizeLimit: 2Gi}
-    {{- range $name, $secret := dict "brokers" $v.brokersSecretName "config" $v.configSecretName "first-key" $v.firstKeySecretName "secrets" $v.secretsSecretName "tls" $v.tls.secretName }}
+    - name: tmp # payloads on their way to payload_store: 32 of the largest, twice with encryption
+      emptyDir: {sizeLimit: 4Gi}
+    {{- range $name, $secret := dict "brokers" $v.brokersSecretName "config" $v.configSecretName "encryption" $v.encryptionSecretName "first-key" $v.firstKeySecretName "secrets" $v.secretsSecretName "tls" $v.tls.secretName }}
     {{- if $secret }}
     - name: {{ $name }}
       secret: {secretName: {{ $secret | quote }}, defaultMode: 0440}
