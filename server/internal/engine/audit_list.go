@@ -120,7 +120,7 @@ type auditSource struct {
 
 // auditSources returns the chains of a partition.
 func auditSources(ctx context.Context, shard store.Shard) (all []auditSource, err error) {
-	records, err := allMetaRecords(ctx, shard, store.MetaQuery{Kind: store.KindAuditChain})
+	records, err := AllMetaRecords(ctx, shard, store.MetaQuery{Kind: store.KindAuditChain})
 	for _, r := range records {
 		c, err := codec.DecodeAuditChain(r.Value)
 		if err != nil {
