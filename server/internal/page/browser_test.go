@@ -44,14 +44,13 @@ type answer struct {
 var shared *browser
 
 func TestMain(m *testing.M) {
-	code := m.Run()
-	if shared != nil {
-		if err := shared.end(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			code = 1
-		}
+	m.Run()
+	if shared == nil {
+		return
 	}
-	os.Exit(code)
+	if err := shared.end(); err != nil {
+		panic(err)
+	}
 }
 
 // launch starts the browser if it is not there yet, and skips the test where there is none.
@@ -79,7 +78,7 @@ func startBrowser(t *testing.T) *browser {
 		t.Fatal(err)
 	}
 	program := findBrowser(t)
-	if b.home, err = os.MkdirTemp("", "carillon-page"); err != nil {
+	if b.home, err = os.MkdirTemp("", "carillon-page"); err != nil { //nolint:usetesting // it outlives the test
 		t.Fatal(err)
 	}
 	b.to, b.from = to, from

@@ -98,8 +98,8 @@ func axeCore(t *testing.T) string {
 		t.Fatal(err)
 	}
 	for _, folder := range []string{os.Getenv("CARILLON_PAGE_MODULES"), "web/node_modules",
-		filepath.Join(cache, "carillon/page/node_modules")} {
-		if text, err := os.ReadFile(filepath.Join(folder, "axe-core/axe.min.js")); err == nil {
+		filepath.Join(cache, "carillon", "page", "node_modules")} {
+		if text, err := os.ReadFile(filepath.Join(folder, "axe-core", "axe.min.js")); err == nil {
 			return string(text)
 		}
 	}
