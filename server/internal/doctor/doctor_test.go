@@ -213,6 +213,9 @@ var damages = []struct {
 		value := append([]byte{2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 'n', 1, 'x'}, spec...)
 		p.meta(0, store.KindIntent, "batch\x00\x00\x00\x00\x00", value)
 	}},
+	{doctor.AuditBroken, false, func(p *patient) {
+		p.meta(1, store.KindAuditChain, "1-1-f", codec.AppendAuditChain(nil, &store.AuditChain{First: 1, Last: 1}))
+	}},
 	{doctor.StoreMarked, false, func(p *patient) { p.meta(1, store.KindMove, store.MoveKey, []byte(store.MoveMoved)) }},
 }
 
