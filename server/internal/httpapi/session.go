@@ -182,8 +182,8 @@ func (h *handler) endSession(w http.ResponseWriter, r *http.Request, _ found) (s
 	return method, nil
 }
 
-// anonymous reports whether a request is about the session that it is to get or to lose, and so is for whoever
-// makes it.
+// anonymous reports whether a request is about the session that it is to get or to lose, and so is for
+// whoever makes it.
 func anonymous(r *http.Request, shown access.Shown) bool {
 	if r.URL.Path != sessionPath || len(shown.Authorization) > 0 {
 		return false
