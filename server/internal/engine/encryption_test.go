@@ -51,7 +51,9 @@ type otherKeys struct{ engine.Encryption }
 
 func (otherKeys) Shard(below store.Shard) store.Shard { return below }
 
-func (otherKeys) Admit(_ store.Shard, marks []store.MetaRecord) error { return store.CheckUnsealed(marks) }
+func (otherKeys) Admit(_ store.Shard, marks []store.MetaRecord) error {
+	return store.CheckUnsealed(marks)
+}
 
 func (otherKeys) Writes(writes []store.Write) ([]store.Write, error) { return writes, nil }
 
