@@ -96,8 +96,8 @@ type Options struct {
 // Encryption says with which keys what jobs hold is encrypted. All processes that share a store have the
 // same.
 type Encryption struct {
-	// Keys is a file with a Tink keyset in JSON, such as carillon encryption-key makes. It is read again when it
-	// has changed.
+	// Keys is a file with a Tink keyset in JSON, such as carillon encryption-key makes. It is read again when
+	// it has changed.
 	Keys string
 	// KEK is the URI of the key that the file is encrypted with: file:PATH, or that of a KMS whose client the
 	// program has registered with Tink (registry.RegisterKMSClient). Empty: the file is in the clear.
