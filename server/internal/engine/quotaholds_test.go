@@ -191,4 +191,3 @@ func putShopQuotas(t *testing.T, f *fleet, q carillon.Quotas) {
 		t.Fatal(err)
 	}
 }
-

@@ -43,4 +43,3 @@ func TestAQuotaOfBytes(t *testing.T) {
 		n.stop()
 	})
 }
-
