@@ -143,8 +143,8 @@ func (a app) showKeys(cmd *cobra.Command, list []keyset.Key) error {
 	for i, k := range list {
 		shown[i] = encryptionKey{fmt.Sprintf("%08x", k.ID), k.Type, k.Primary, k.Enabled}
 	}
-	if wantsJSON(cmd) {
-		return printJSON(a.out, shown)
+	if structured(cmd) {
+		return a.encode(cmd, shown)
 	}
 	return a.print(table([]string{"ID", "TYPE", "USE"}, shown, func(k *encryptionKey) []string {
 		use := "decrypts"
