@@ -345,7 +345,7 @@ func (f *wordFiller) fill(v reflect.Value, depth int) {
 		v.SetUint(enumValue)
 	case reflect.Float64:
 		v.SetFloat(float64(f.n) + 0.5)
-	case reflect.Int:
+	case reflect.Int, reflect.Int64:
 		v.SetInt(int64(f.n))
 	case reflect.Uint32, reflect.Uint64:
 		v.SetUint(uint64(f.n))
