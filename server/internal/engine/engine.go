@@ -170,8 +170,6 @@ type Engine struct {
 	home
 	*reach // answers whether the store does
 
-	*quotas
-
 	settings     *settings
 	dependencies *dependencies
 	batches      *batches
@@ -201,6 +199,7 @@ type api struct {
 	*namespaces
 	*queues
 	*calendars
+	*quotas
 	keys
 	audits
 }
@@ -225,10 +224,10 @@ func New(cfg Config) *Engine {
 		notices: peerQueue{peers: cfg.Peers, life: life, running: &e.wg}}
 	e.batches = &batches{cfg: &e.cfg, partitions: e.partitions, dependencies: e.dependencies,
 		live: map[string]chan struct{}{}, reported: map[int]store.Term{}}
-	e.quotas = newQuotas(e.partitions, e.settings, e.elapsed, e.batches.run, cfg.Events.QuotaRefused)
-	e.quotas.homes = &quotaHomes{partitions: e.partitions, settings: e.settings, elapsed: e.elapsed,
+	quotas := newQuotas(e.partitions, e.settings, e.elapsed, e.batches.run, cfg.Events.QuotaRefused)
+	quotas.homes = &quotaHomes{partitions: e.partitions, settings: e.settings, elapsed: e.elapsed,
 		run: e.batches.run, all: map[string]*quotaHome{}}
-	e.batches.quotas = e.quotas
+	e.batches.quotas = quotas
 	e.limiter = &limiter{partitions: e.partitions, limitOf: e.LimitOf,
 		c: permit.NewCounter(e.LimitOf, e.sendPermits)}
 	queues := newQueues(e.partitions, e.log)
@@ -236,13 +235,14 @@ func New(cfg Config) *Engine {
 		paused: queues.PausedQueues}
 	e.api = &api{
 		jobs: &jobs{cfg: &e.cfg, partitions: e.partitions, settings: e.settings, dependencies: e.dependencies,
-			batches: e.batches, holds: holds, quotas: e.quotas},
-		runs:      &runs{e.partitions, holds, e.quotas},
+			batches: e.batches, holds: holds, quotas: quotas},
+		runs:      &runs{e.partitions, holds, quotas},
 		backfills: &backfills{e.partitions, cfg.Now},
 		namespaces: &namespaces{partitions: e.partitions, settings: e.settings, cfg: &e.cfg,
-			quotas: e.quotas.homes, missed: newBell()},
+			quotas: quotas.homes, missed: newBell()},
 		queues:    queues,
 		calendars: &calendars{e.partitions, e.settings},
+		quotas:    quotas,
 		keys:      keys{e.partitions},
 		audits:    audits{e.partitions},
 	}

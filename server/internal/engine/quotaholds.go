@@ -12,8 +12,8 @@ import (
 // A batch put needs room in several partitions at a time. The room that one has got may be taken back while
 // another asks for its own. So it is set aside in each, by the batch's id, until the batch is put.
 
-// holdRoom sets room of quotas aside in all partitions of a batch, or in none. Nothing is asked for namespaces
-// without quotas.
+// holdRoom sets room of quotas aside in all partitions of a batch, or in none. Nothing is asked for
+// namespaces without quotas.
 func (bs *batches) holdRoom(ctx context.Context, id string, reqs []message.PutRequest,
 	parts byPart) error {
 	if !slices.ContainsFunc(reqs, func(r message.PutRequest) bool {

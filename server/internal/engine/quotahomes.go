@@ -197,7 +197,8 @@ func (h *quotaHome) askAll() error {
 }
 
 // serveTakeChanges answers a node that is about to make changes.
-func serveTakeChanges(ctx context.Context, p *partitionRunner, m message.TakeChanges) (message.Changes, error) {
+func serveTakeChanges(ctx context.Context, p *partitionRunner,
+	m message.TakeChanges) (message.Changes, error) {
 	h, err := p.e.quotas.homes.home(ctx, p, m.Namespace)
 	if err != nil {
 		return message.Changes{}, err

@@ -208,8 +208,8 @@ func serveCountUsage(ctx context.Context, p *partitionRunner, m message.CountUsa
 // countPage is how many jobs are counted at a time.
 const countPage = 1000
 
-// countUsage counts the jobs of a namespace, from where counting has got to. What memory held when it began is
-// durable.
+// countUsage counts the jobs of a namespace, from where counting has got to. What memory held when it began
+// is durable.
 func (q *quotas) countUsage(ctx context.Context, p *partitionRunner, namespace string) error {
 	var page []store.Record
 	read := store.ListQuery{Namespace: namespace, Limit: countPage, MaxSpec: 1}
