@@ -37,7 +37,7 @@ func TestEveryCallHasItsEffect(t *testing.T) {
 	}
 }
 
-const secret = "S3CRET"
+const planted = "S3CRET"
 
 // fillAll sets every field of a message, at any depth, each text to one with the secret.
 func fillAll(m protoreflect.Message, depth int) {
@@ -47,9 +47,9 @@ func fillAll(m protoreflect.Message, depth int) {
 	value := func(f protoreflect.FieldDescriptor, fresh func() protoreflect.Value) protoreflect.Value {
 		switch f.Kind() {
 		case protoreflect.StringKind:
-			return protoreflect.ValueOfString(secret + string(f.Name()))
+			return protoreflect.ValueOfString(planted + string(f.Name()))
 		case protoreflect.BytesKind:
-			return protoreflect.ValueOfBytes([]byte(secret))
+			return protoreflect.ValueOfBytes([]byte(planted))
 		case protoreflect.BoolKind:
 			return protoreflect.ValueOfBool(true)
 		case protoreflect.EnumKind:
@@ -75,7 +75,7 @@ func fillAll(m protoreflect.Message, depth int) {
 		switch f := fields.Get(i); {
 		case f.IsMap():
 			all := m.Mutable(f).Map()
-			all.Set(protoreflect.ValueOfString(secret+"key").MapKey(), value(f.MapValue(), all.NewValue))
+			all.Set(protoreflect.ValueOfString(planted+"key").MapKey(), value(f.MapValue(), all.NewValue))
 		case f.IsList():
 			all := m.Mutable(f).List()
 			all.Append(value(f, all.NewElement))
@@ -88,7 +88,7 @@ func fillAll(m protoreflect.Message, depth int) {
 // TestSubjectsHaveNoValues: of a request with a secret in each of its fields, an entry has names of its fields,
 // and what it is about. Whatever a new call has, it is no part of an entry.
 func TestSubjectsHaveNoValues(t *testing.T) {
-	about := []string{secret + "name", secret + "id", secret + "prefix", secret + "job", secret + "namespace"}
+	about := []string{planted + "name", planted + "id", planted + "prefix", planted + "job", planted + "namespace"}
 	for method, md := range calls(t) {
 		m := message(t, md.Input())
 		fillAll(m.ProtoReflect(), 0)
@@ -98,10 +98,10 @@ func TestSubjectsHaveNoValues(t *testing.T) {
 				s.Resource = ""
 			}
 		}
-		if s.Namespace == secret+"namespace" || s.Namespace == secret+"name" {
+		if s.Namespace == planted+"namespace" || s.Namespace == planted+"name" {
 			s.Namespace = ""
 		}
-		if text := fmt.Sprint(s); strings.Contains(text, secret) {
+		if text := fmt.Sprint(s); strings.Contains(text, planted) {
 			t.Errorf("%s: %s", method, text)
 		}
 		if e := EffectOf(method); (e == Changes || e == Spreads) && len(s.Fields) == 0 && hasMore(m) {
