@@ -177,8 +177,8 @@ func (l *keyList) list(ctx context.Context, node *client.Client, _ []string) (an
 		names: namesOf(all, func(k *carillon.AccessKey) string { return k.ID })}, err
 }
 
-var keyColumns = rowColumns(keyRow, "ID", "GRANTS", "CREATED", "CREATOR", "EXPIRES", "OLD SECRET UNTIL", "LAST USED",
-	"NOTE")
+var keyColumns = rowColumns(keyRow, "ID", "GRANTS", "CREATED", "CREATOR", "EXPIRES", "OLD SECRET UNTIL",
+	"LAST USED", "NOTE")
 
 func keyRow(k *carillon.AccessKey) []string {
 	at := func(t time.Time) string {

@@ -119,12 +119,17 @@ type Machine struct {
 	Commands     *Commands
 	History      *History
 	Held         *Held // says why runs do not go on
-	PausedQueues *PausedQueues
-	Keys         *Keys
 	Events       *EventLog
 	Audit        *AuditLog
-	Told         *Told
 	Usage        *Usage
+	AtHome
+}
+
+// AtHome is what the partition [Home] keeps for the whole cluster; in others it is empty.
+type AtHome struct {
+	PausedQueues *PausedQueues
+	Keys         *Keys
+	Told         *Told
 }
 
 // newMachine makes an empty machine: all records are still in the store.

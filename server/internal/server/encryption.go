@@ -121,8 +121,8 @@ func (e *encryption) reread(ctx context.Context, have map[string]string,
 	return now, nil
 }
 
-// storedMarks calls check with the marks of each partition. What is damaged is passed over: whoever takes such
-// a partition over finds that, and others are served.
+// storedMarks calls check with the marks of each partition. What is damaged is passed over: whoever takes
+// such a partition over finds that, and others are served.
 func storedMarks(ctx context.Context, s store.Store, check func([]store.MetaRecord) error) error {
 	numbers := make([]int, s.Meta().Partitions)
 	for i := range numbers {
