@@ -54,7 +54,8 @@ carillon audit list --principal "key 7f3k*" --action DeleteJob -o json`
 	flags.StringVar(&l.query.Namespace, "namespace", "", "only of this `namespace`; default all, and what is of none")
 	flags.StringVar(&l.query.Principal, "principal", "", "only of this `caller`, such as \"key ID\"; how names begin, if it ends in *")
 	flags.StringVar(&l.query.Action, "action", "", "only calls of this `name`, such as PutJob")
-	flags.StringVar(&l.query.Outcome, "outcome", "", "only calls that ended so: ok, begun, unknown, or the `kind` of an error, such as permission_denied")
+	flags.StringVar(&l.query.Outcome, "outcome", "",
+		"only calls that ended so: ok, begun, unknown, or the `kind` of an error, such as permission_denied")
 	flags.StringVar(&l.since, "since", "", "only from this `time` on, or as long ago as -24h")
 	flags.StringVar(&l.until, "until", "", "only before this `time`, or so long ago")
 	l.paging.add(cmd)

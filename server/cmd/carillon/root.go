@@ -52,7 +52,8 @@ func newRoot(a app) *cobra.Command {
 		Long: `Carillon keeps jobs durably, fires each at its time, delivers the run to whoever must do it, and keeps at it until
 the run has succeeded or its failure policy says stop.
 
-Exit codes: 0 done, 1 failed, 2 wrong usage or input, 3 not found; 4 and 5 are of single commands. That of wrong usage of dapr-scheduler is 1, as Dapr's is.`,
+Exit codes: 0 done, 1 failed, 2 wrong usage or input, 3 not found; 4 and 5 are of single commands. That of wrong usage of dapr-scheduler
+is 1, as Dapr's is.`,
 		SilenceErrors:     true,
 		SilenceUsage:      true,
 		Args:              cobra.ArbitraryArgs,

@@ -41,18 +41,18 @@ func NewVerifier(name string, c *store.AuditChain, noted []carillon.AuditHead) *
 		last: entry{n: c.First - 1, hash: c.Before}}
 	for _, h := range noted {
 		if was, twice := v.heads[h.Seq]; twice && was != h.Hash {
-			v.fail(h.Seq, "two heads with this number were given, which differ")
+			v.failf(h.Seq, "two heads with this number were given, which differ")
 		}
 		v.heads[h.Seq] = h.Hash
 	}
 	if c.First == 0 || c.First > c.Last+1 {
-		v.fail(0, "the record of the chain says that the entries %d to %d are kept", c.First, c.Last)
+		v.failf(0, "the record of the chain says that the entries %d to %d are kept", c.First, c.Last)
 	}
 	return v
 }
 
 // fail notes what is wrong first.
-func (v *Verifier) fail(n uint64, format string, args ...any) {
+func (v *Verifier) failf(n uint64, format string, args ...any) {
 	if v.broken == "" {
 		v.broken, v.brokenAt = fmt.Sprintf(format, args...), n
 	}
@@ -63,35 +63,35 @@ func (v *Verifier) Take(r *store.MetaRecord) {
 	v.entries++
 	name, n, ok := store.ParseAuditKey(r.Key)
 	if !ok || name != v.name {
-		v.fail(0, "%q is no key of an entry of this chain", r.Key[:min(len(r.Key), 64)])
+		v.failf(0, "%q is no key of an entry of this chain", r.Key[:min(len(r.Key), 64)])
 		return
 	}
 	switch {
 	case v.broken != "":
 		return
 	case n < v.next:
-		v.fail(n, "entry %d is there, and the chain begins with %d", n, v.chain.First)
+		v.failf(n, "entry %d is there, and the chain begins with %d", n, v.chain.First)
 		return
 	case n > v.next:
 		v.settle(nil)
-		v.fail(v.next, "entry %d is missing", v.next)
+		v.failf(v.next, "entry %d is missing", v.next)
 		return
 	case n > v.chain.Last:
 		v.settle(nil)
-		v.fail(n, "entry %d is there, and the chain ends with %d", n, v.chain.Last)
+		v.failf(n, "entry %d is there, and the chain ends with %d", n, v.chain.Last)
 		return
 	}
 	e := entry{n: n, hash: store.AuditHash(r.Key, r.Value)}
 	decoded, err := codec.DecodeAudit(r.Value)
 	if err != nil {
 		v.settle(nil)
-		v.fail(n, "entry %d was changed: it cannot be decoded", n)
+		v.failf(n, "entry %d was changed: it cannot be decoded", n)
 		return
 	}
 	e.previous = decoded.Previous
 	v.settle(e.previous)
 	if noted, ok := v.heads[n]; ok && noted != hex.EncodeToString(e.hash) {
-		v.fail(n, "entry %d was changed, or one before it: it is not the one whose hash was noted", n)
+		v.failf(n, "entry %d was changed, or one before it: it is not the one whose hash was noted", n)
 	}
 	v.next = n + 1
 	if !bytes.Equal(e.previous, v.last.hash) {
@@ -109,11 +109,11 @@ func (v *Verifier) settle(previous []byte) {
 	}
 	switch n := v.after.n; {
 	case !bytes.Equal(previous, v.after.hash):
-		v.fail(n, "entry %d was changed", n)
+		v.failf(n, "entry %d was changed", n)
 	case v.last.n < v.chain.First:
-		v.fail(n, "entry %d was changed, or entries before it were removed", n)
+		v.failf(n, "entry %d was changed, or entries before it were removed", n)
 	default:
-		v.fail(v.last.n, "entry %d was changed", v.last.n)
+		v.failf(v.last.n, "entry %d was changed", v.last.n)
 	}
 	v.doubt, v.last = false, v.after
 }
@@ -125,17 +125,17 @@ func (v *Verifier) End(partition int) carillon.AuditChain {
 	switch {
 	case v.broken != "":
 	case v.next <= c.Last:
-		v.fail(v.next, "entry %d is missing", v.next)
+		v.failf(v.next, "entry %d is missing", v.next)
 	case !bytes.Equal(v.last.hash, c.Hash):
-		v.fail(c.Last, "entry %d was changed, or the record of the chain", c.Last)
+		v.failf(c.Last, "entry %d was changed, or the record of the chain", c.Last)
 	}
 	for _, n := range slices.Sorted(maps.Keys(v.heads)) {
 		hash := v.heads[n]
 		switch {
 		case n > c.Last:
-			v.fail(c.Last+1, "entry %d, whose hash was noted, is missing: the chain ends with %d", n, c.Last)
+			v.failf(c.Last+1, "entry %d, whose hash was noted, is missing: the chain ends with %d", n, c.Last)
 		case n == c.First-1 && hash != hex.EncodeToString(c.Before):
-			v.fail(n, "entry %d, which retention has removed, was not the one whose hash was noted", n)
+			v.failf(n, "entry %d, which retention has removed, was not the one whose hash was noted", n)
 		}
 	}
 	head := carillon.AuditHead{Chain: v.name, Seq: c.Last, Hash: hex.EncodeToString(c.Hash)}

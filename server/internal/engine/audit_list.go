@@ -101,7 +101,10 @@ func (a audits) merged(ctx context.Context, q *carillon.AuditQuery,
 				return s.read(ctx, q, after, n)
 			}})
 	}
-	return m, m.begin(ctx)
+	if err := m.begin(ctx); err != nil {
+		return nil, err
+	}
+	return m, nil
 }
 
 // newestAudit orders entries: newest first, and of one time by chain.

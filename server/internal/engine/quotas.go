@@ -3,9 +3,9 @@ package engine
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -267,27 +267,25 @@ func (q *quotas) take(ctx context.Context, namespace string, n int64) error {
 			"%s changes at once are more than the burst of namespace %q, %s", grouped(n), namespace,
 			grouped(r.Burst)))
 	}
-	for {
-		took, wait := q.takeHere(namespace, n)
-		if took {
-			return nil
-		}
-		if wait > 0 {
-			return q.tooMany(namespace, r, wait)
-		}
-		began := q.elapsed()
-		got, err := across(ctx, q.partitions, q.partitions.ofNamespace(namespace),
-			message.TakeChanges{Namespace: namespace, N: n, More: quota.Share(r)})
-		if err != nil {
-			return certain(err)
-		}
-		if got.N == 0 {
-			q.noneUntil(namespace, n, q.elapsed()+min(got.After, int64(refusedFor)))
-			return q.tooMany(namespace, r, got.After)
-		}
-		q.keep(namespace, got.N-n, began+int64(quota.Hold))
+	took, wait := q.takeHere(namespace, n)
+	if took {
 		return nil
 	}
+	if wait > 0 {
+		return q.tooMany(namespace, r, wait)
+	}
+	began := q.elapsed()
+	got, err := across(ctx, q.partitions, q.partitions.ofNamespace(namespace),
+		message.TakeChanges{Namespace: namespace, N: n, More: quota.Share(r)})
+	if err != nil {
+		return certain(err)
+	}
+	if got.N == 0 {
+		q.noneUntil(namespace, n, q.elapsed()+min(got.After, int64(refusedFor)))
+		return q.tooMany(namespace, r, got.After)
+	}
+	q.keep(namespace, got.N-n, began+int64(quota.Hold))
+	return nil
 }
 
 // takeHere takes changes that the node has. If it knows that there are none, it returns for how long.
@@ -364,7 +362,7 @@ func (q *quotas) takeEach(ctx context.Context, jobs []carillon.Job) error {
 
 // grouped writes a number with commas between groups of three digits.
 func grouped(n int64) string {
-	s := fmt.Sprint(n)
+	s := strconv.FormatInt(n, 10)
 	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
 		s = s[:i] + "," + s[i:]
 	}

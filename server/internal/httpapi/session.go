@@ -107,6 +107,7 @@ func setSession(w http.ResponseWriter, r *http.Request, value string, lasts time
 	if lasts <= 0 {
 		age = -1
 	}
+	//nolint:gosec // without TLS it is for loopback, where browsers would not keep a secure cookie
 	http.SetCookie(w, &http.Cookie{Name: cookieName(r), Value: value, Path: "/", MaxAge: age, HttpOnly: true,
 		Secure: r.TLS != nil, SameSite: http.SameSiteStrictMode})
 }

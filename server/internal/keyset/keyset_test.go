@@ -117,10 +117,9 @@ func TestFilesThatAreRefused(t *testing.T) {
 	if err := os.Chmod(open.Path, 0o604); err != nil {
 		t.Fatal(err)
 	}
-	withKEK, plain := File{}, File{}
 	kek, _ := made(t, "")
-	withKEK, _ = made(t, "file:"+kek.Path)
-	plain, _ = made(t, "")
+	withKEK, _ := made(t, "file:"+kek.Path)
+	plain, _ := made(t, "")
 	otherKEK, _ := made(t, "")
 	for want, f := range map[string]File{
 		"not a Tink keyset":      written(t, "secret: 1"),

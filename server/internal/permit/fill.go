@@ -90,15 +90,14 @@ func (h *Home) schedule(a *account) {
 	}
 }
 
-// noteSpent notes how many permits a partition has used up under its term, and always returns true.
-func (h *Home) noteSpent(g *allocation, spent uint64) bool {
+// noteSpent notes how many permits a partition has used up under its term.
+func (h *Home) noteSpent(g *allocation, spent uint64) {
 	if g.account.fills == nil || spent <= g.spent {
-		return true
+		return
 	}
 	n := int(min(spent-g.spent, uint64(g.n)))
 	g.spent = spent
 	h.useUp(g, n)
-	return true
 }
 
 // useUp takes permits that a partition has used up, or that nobody will use, out of the bucket.

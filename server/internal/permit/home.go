@@ -187,9 +187,11 @@ func (h *Home) noteRequest(from message.Asker, ask *message.PermitRequest) {
 			g.spent, hold = ask.Spent, 0
 		}
 		h.set(g, hold)
-	case !h.noteSpent(g, ask.Spent), ask.Stamp.Compare(g.stamp) < 0:
-		return // sent before the partition learned of its newest grant, which it may use
 	default:
+		h.noteSpent(g, ask.Spent)
+		if ask.Stamp.Compare(g.stamp) < 0 {
+			return // sent before the partition learned of its newest grant, which it may use
+		}
 		h.set(g, min(g.n, hold))
 	}
 	a.waiting.Remove(g)

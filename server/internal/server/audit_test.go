@@ -382,6 +382,7 @@ func TestRefusalsAreRecorded(t *testing.T) {
 	if _, err := mine.DeleteJob(t.Context(), carillon.Key{Name: "x"}); err == nil {
 		t.Error("a viewer may delete")
 	}
+	web := &http.Client{Timeout: time.Minute}
 	put, err := http.NewRequestWithContext(t.Context(), http.MethodPut,
 		"http://"+node.HTTPAddr()+"/v1/namespaces/default/jobs/r", bytes.NewReader([]byte(`{"schedule":"@daily","target":{"worker":{"queue":"q"}}}`)))
 	if err != nil {
@@ -389,12 +390,12 @@ func TestRefusalsAreRecorded(t *testing.T) {
 	}
 	put.Header.Set("Authorization", "Bearer "+key.Secret)
 	put.Header.Set("Content-Type", "application/json")
-	if res, err := http.DefaultClient.Do(put); err != nil || res.StatusCode != http.StatusCreated {
+	if res, err := web.Do(put); err != nil || res.StatusCode != http.StatusCreated {
 		t.Fatal(res, err)
 	}
 	const flood = 400
 	for range flood {
-		res, err := http.Get("http://" + node.HTTPAddr() + "/v1/namespaces/default/jobs")
+		res, err := web.Get("http://" + node.HTTPAddr() + "/v1/namespaces/default/jobs")
 		if err != nil || res.StatusCode != http.StatusUnauthorized {
 			t.Fatal(res, err)
 		}

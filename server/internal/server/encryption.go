@@ -62,7 +62,7 @@ func openEncryption(ctx context.Context, c *Config, s store.Store) (*encryption,
 		return nil, storedMarks(ctx, s, store.CheckUnsealed)
 	}
 	e := &encryption{file: c.Encryption.file(), store: s, log: c.Log, over: make(chan struct{})}
-	print, err := e.print()
+	seen, err := e.seen()
 	if err != nil {
 		return nil, fmt.Errorf("configuration: encryption_keys: %w", err)
 	}
@@ -80,15 +80,15 @@ func openEncryption(ctx context.Context, c *Config, s store.Store) (*encryption,
 	go func() {
 		defer close(e.over)
 		f := followed{path: e.file.Path, what: "keys of encryption", reload: c.Encryption.Reload, log: c.Log}
-		f.follow(ctx, print, func(have map[string]string, asked bool) (map[string]string, error) {
+		f.follow(ctx, seen, func(have map[string]string, asked bool) (map[string]string, error) {
 			return e.reread(ctx, have, asked)
 		})
 	}()
 	return e, nil
 }
 
-// print tells one state of the file from another, without asking a KMS.
-func (e *encryption) print() (map[string]string, error) {
+// seen tells one state of the file from another, without asking a KMS.
+func (e *encryption) seen() (map[string]string, error) {
 	text, err := yamlfile.Bytes(e.file.Path)
 	if err != nil {
 		return nil, err
@@ -101,7 +101,7 @@ func (e *encryption) print() (map[string]string, error) {
 // with.
 func (e *encryption) reread(ctx context.Context, have map[string]string,
 	asked bool) (map[string]string, error) {
-	now, err := e.print()
+	now, err := e.seen()
 	if err != nil || now["file"] == have["file"] && !asked {
 		return now, err
 	}
