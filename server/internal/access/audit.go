@@ -61,6 +61,7 @@ var effects = map[string]Effect{
 	pb.ClusterService_ResumeQueue_FullMethodName:      Changes,
 	pb.AccessService_CreateKey_FullMethodName:         Changes,
 	pb.AccessService_RevokeKey_FullMethodName:         Changes,
+	pb.AccessService_RotateKey_FullMethodName:         Changes,
 
 	pb.SchedulerService_DeleteJobs_FullMethodName:    Spreads,
 	pb.SchedulerService_RedriveRuns_FullMethodName:   Spreads,

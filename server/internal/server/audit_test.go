@@ -231,12 +231,20 @@ var requests = map[string]func(a *audited) proto.Message{
 		return &pb.CreateKeyRequest{Note: hidden, Grants: []*pb.AccessGrant{{Role: "viewer", Namespaces: []string{"x"}}}}
 	},
 	pb.AccessService_RevokeKey_FullMethodName: func(a *audited) proto.Message {
-		k := a.call(0, pb.AccessService_CreateKey_FullMethodName, &pb.CreateKeyRequest{
-			Grants: []*pb.AccessGrant{{Role: "viewer", Namespaces: []string{"x"}}}})
-		return &pb.RevokeKeyRequest{Id: k.(*pb.CreateKeyResponse).GetKey().GetId()}
+		return &pb.RevokeKeyRequest{Id: a.newKey()}
+	},
+	pb.AccessService_RotateKey_FullMethodName: func(a *audited) proto.Message {
+		return &pb.RotateKeyRequest{Id: a.newKey()}
 	},
 	pb.ClusterService_DrainNode_FullMethodName: func(*audited) proto.Message { return &pb.DrainNodeRequest{Id: "b"} },
 	pb.ClusterService_Rebalance_FullMethodName: func(*audited) proto.Message { return &pb.RebalanceRequest{} },
+}
+
+// newKey makes a key and returns its id.
+func (a *audited) newKey() string {
+	k := a.call(0, pb.AccessService_CreateKey_FullMethodName, &pb.CreateKeyRequest{
+		Grants: []*pb.AccessGrant{{Role: "viewer", Namespaces: []string{"x"}}}})
+	return k.(*pb.CreateKeyResponse).GetKey().GetId()
 }
 
 // changing are all calls that change something; those that move partitions are the last.
