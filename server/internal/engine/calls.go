@@ -140,7 +140,7 @@ func (a *waitingCall[T]) wait(ctx context.Context) (value T, err error) {
 // ended.
 func (a *waitingCall[T]) send(ctx context.Context, p *partitionRunner, c call,
 	f func(p *partitionRunner, now int64) (T, uint64, error)) bool {
-	final := !c.relayed
+	final, by := !c.relayed, c.audit // not c itself, which would have to move to the heap
 	c.do = func(p *partitionRunner, now int64) {
 		if overdue(ctx) || !a.begin() {
 			a.withdraw()
@@ -150,14 +150,14 @@ func (a *waitingCall[T]) send(ctx context.Context, p *partitionRunner, c call,
 		p.m.Begin()
 		value, seq, err := f(p, now)
 		if err == nil {
-			seq = max(seq, record(p, c.audit, now))
+			seq = max(seq, record(p, by, now))
 		}
 		p.replies.add(answer{seq: seq, final: final, answer: func(failed error) {
 			if failed != nil {
 				err = failed
 			}
 			if err == nil {
-				c.audit.Stored()
+				by.Stored()
 			}
 			a.done <- outcome[T]{value, err}
 		}})

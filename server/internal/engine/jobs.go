@@ -57,10 +57,12 @@ func (j *jobs) put(ctx context.Context, job carillon.Job, o carillon.PutOptions,
 	key := req.Job.Key()
 	req.At, req.Trace = at, traceOf(ctx)
 	audit.From(ctx).Named(key.Name)
-	put, err := withRoom(ctx, j.quotas, func() (carillon.PutResult, error) {
-		return inRound(ctx, j.partitions.of(key), changing(ctx, editCall(key)),
+	var put carillon.PutResult
+	for again := true; again; { // without withRoom: its closure would be one more allocation of each put
+		put, err = inRound(ctx, j.partitions.of(key), changing(ctx, editCall(key)),
 			func(p *partitionRunner, now int64) (carillon.PutResult, error) { return p.m.Jobs.Put(now, req) })
-	})
+		again, err = j.quotas.madeRoom(ctx, err)
+	}
 	if err != nil {
 		return put, err
 	}

@@ -80,15 +80,22 @@ type roomAsk struct {
 func withRoom[T any](ctx context.Context, q *quotas, f func() (T, error)) (T, error) {
 	for {
 		value, err := f()
-		need, is := errors.AsType[*message.RoomError](err)
-		if !is {
+		again, err := q.madeRoom(ctx, err)
+		if !again {
 			return value, err
 		}
-		if err := q.acquire(ctx, need); err != nil {
-			var none T
-			return none, err
-		}
 	}
+}
+
+// madeRoom takes the error of a change. If that is for want of room, it asks for some, and reports whether the
+// change is to be made again. The error that it returns is that of the change, or why there is no room.
+func (q *quotas) madeRoom(ctx context.Context, err error) (again bool, _ error) {
+	need, is := errors.AsType[*message.RoomError](err)
+	if !is {
+		return false, err
+	}
+	err = q.acquire(ctx, need)
+	return err == nil, err
 }
 
 // acquire asks the home for room, together with others.

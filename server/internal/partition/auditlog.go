@@ -81,6 +81,9 @@ func (l *AuditLog) unchanged() bool { return len(l.changed) == 0 }
 
 // seal has what was added written.
 func (l *AuditLog) seal() {
+	if l.unchanged() {
+		return
+	}
 	for i := range l.filling {
 		c, e := l.chains[l.open], &l.filling[i]
 		e.Previous = c.Hash

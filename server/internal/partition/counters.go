@@ -31,10 +31,21 @@ func (e *entry) countBy(by *carillon.Counters, change func(n *uint64, by uint64)
 		each(&e.state.Counters, by, change)
 		return
 	}
-	each(&e.unwritten, by, change)
+	e.changeUnwritten(by, change)
 	if p := e.parent; p != nil {
 		each(&p.state.Counters, by, change)
-		each(&p.unwritten, by, change)
+		p.changeUnwritten(by, change)
+	}
+}
+
+// changeUnwritten changes what is unwritten of an entry, of which there is rarely something.
+func (e *entry) changeUnwritten(by *carillon.Counters, change func(n *uint64, by uint64)) {
+	if e.unwritten == nil {
+		e.unwritten = new(carillon.Counters)
+	}
+	each(e.unwritten, by, change)
+	if *e.unwritten == (carillon.Counters{}) {
+		e.unwritten = nil
 	}
 }
 
@@ -58,9 +69,9 @@ func takeFrom(n *uint64, by uint64) { *n -= by }
 
 // joinCounts adds to a job what was counted for a pending run while the job was not in memory.
 func (e *entry) joinCounts(job *entry) {
-	if e.unwritten != (carillon.Counters{}) {
-		each(&job.state.Counters, &e.unwritten, addTo)
-		each(&job.unwritten, &e.unwritten, addTo)
+	if e.unwritten != nil {
+		each(&job.state.Counters, e.unwritten, addTo)
+		job.changeUnwritten(e.unwritten, addTo)
 	}
 }
 
@@ -68,14 +79,14 @@ func (e *entry) joinCounts(job *entry) {
 // written, the batch holds the run's record, and the job's record now includes them. Otherwise nothing of
 // them has been or will be written, so the job drops them. It reports whether there were any.
 func (e *entry) settleCounts(job *entry, written bool) (had bool) {
-	if e.unwritten == (carillon.Counters{}) {
+	if e.unwritten == nil {
 		return false
 	}
-	each(&job.unwritten, &e.unwritten, takeFrom)
+	job.changeUnwritten(e.unwritten, takeFrom)
 	if !written {
-		each(&job.state.Counters, &e.unwritten, takeFrom)
+		each(&job.state.Counters, e.unwritten, takeFrom)
 	}
-	e.unwritten = carillon.Counters{}
+	e.unwritten = nil
 	return true
 }
 
@@ -94,11 +105,11 @@ func (e *entry) writtenCounts() carillon.Counters {
 	switch {
 	case e.ref.Seq != 0:
 		return carillon.Counters{}
-	case e.unwritten == carillon.Counters{}: // the usual case; the rest allocates
+	case e.unwritten == nil: // the usual case; the rest allocates
 		return e.state.Counters
 	}
 	c := e.state.Counters
-	each(&c, &e.unwritten, takeFrom)
+	each(&c, e.unwritten, takeFrom)
 	return c
 }
 

@@ -60,10 +60,10 @@ type entry struct {
 	decoded *carillon.Job // the decoded spec; nil until needed
 	sched   *schedule.Schedule
 
-	parent    *entry            // of a pending run: its job; nil if that is not in memory
-	children  int32             // of a job: its pending runs in memory
-	slot      int32             // index in the ready list, or in the line
-	unwritten carillon.Counters // counted, but not in a batch yet; see counters.go
+	parent    *entry             // of a pending run: its job; nil if that is not in memory
+	children  int32              // of a job: its pending runs in memory
+	slot      int32              // index in the ready list, or in the line
+	unwritten *carillon.Counters // counted, but not in a batch yet, see counters.go; nil: nothing
 
 	timer   int32 // index in agenda.timers; -1 = not armed
 	place   place

@@ -286,6 +286,9 @@ func (p *Pool) Asks(now int64) (out []Requests) {
 		}
 	}
 	p.touched = nil
+	if len(p.homes) == 0 { // each round asks, and most have no limit: an iterator over nothing allocates, too
+		return nil
+	}
 	for _, n := range slices.Sorted(maps.Keys(p.homes)) {
 		if c := p.homes[n]; len(c.waiting) > 0 && c.asked == nil && c.retryAt <= now {
 			if p.ask(c, now); c.asked != nil {
