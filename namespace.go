@@ -63,10 +63,6 @@ func (n Namespace) Over(old Namespace) (Namespace, error) {
 			"it would remove the webhooks that namespace %q has, %d of them; "+
 				"to do that say the generation that is to be replaced, %d, in generation or If-Match",
 			old.Name, len(old.Webhooks), old.Generation)
-	case n.Generation == 0 && n.Quotas == (Quotas{}) && old.Quotas != (Quotas{}):
-		return old, Errorf(FailedPrecondition, "quotas", "it would remove the quotas that namespace %q has; "+
-			"to do that say the generation that is to be replaced, %d, in generation or If-Match",
-			old.Name, old.Generation)
 	}
 	n.Generation, n.Used = old.Generation, nil
 	if !n.SetsLike(&old) {
