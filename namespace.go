@@ -87,6 +87,9 @@ func (n *Namespace) Clone() Namespace {
 	for i := range c.Webhooks {
 		c.Webhooks[i] = c.Webhooks[i].clone()
 	}
+	if n.Used != nil {
+		c.Used = new(*n.Used)
+	}
 	return c
 }
 
