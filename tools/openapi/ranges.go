@@ -154,6 +154,7 @@ var bodyRanges = map[string]object{
 	"PutCalendar.note":            {"maxLength": 4096},
 	"CreateKey.grants":            {"minItems": 1, "maxItems": 16},
 	"CreateKey.note":              {"format": "printable", "maxLength": 256, "pattern": printable + "*$"},
+	"RotateKey.overlap":           {"format": "overlap-of-secrets", "pattern": span["pattern"]},
 	"VerifyAudit.heads":           {"maxItems": 10_000},
 	"VerifyAudit.heads[]":         {"format": "audit-head", "pattern": "^[^:]{1,128}:[1-9][0-9]{0,18}:[0-9a-fA-F]{64}$"},
 	"PreviewSchedule.namespace":   namespace,

@@ -33,6 +33,7 @@ FORMATS = {
     "event-types": st.sampled_from(["run.dead", "run.failed", "job.created"]),
     "webhook-name": st.uuids().map(lambda u: u.hex),
     "unserved-after": st.sampled_from(["", "1m", "90s", "PT1H", "24h"]),
+    "overlap-of-secrets": st.sampled_from(["", "0", "0s", "90m", "PT24H", "720h"]),
     "rate-period": st.sampled_from(["", "1s", "90s", "PT1H", "24h"]),
     "generation-tag": number.map('"{}"'.format),
     # Well formed, and of nothing that is there.
@@ -137,6 +138,16 @@ def fitting_webhooks(body):
             hook["headers"] = {k: "".join(c for c in v if " " <= c <= "~").strip() for k, v in hook["headers"].items()}
 
 
+def fitting_rates(body):
+    """Rates say how many; a namespace may have quotas without them."""
+    quotas = body.get("quotas") or {}
+    for rate in (*(body.get("rate_limits") or {}).values(), quotas.get("puts"), quotas.get("runs")):
+        if isinstance(rate, dict):
+            rate["count"] = "7"
+            if rate.get("burst") in (0, "0"):
+                del rate["burst"]
+
+
 def fitting_bulk(body):
     """A filter that goes with every action; nothing is changed."""
     for field in [f for f in body if f not in ("action", "page_size")]:
@@ -164,6 +175,7 @@ def before_call(context, case, kwargs):
     path, body = case.path_parameters or {}, case.body
     if operation == "PutNamespace":
         fitting_webhooks(body)
+        fitting_rates(body)
     if operation in ("PutJob", "CreateJob", "PatchJob"):
         fitting_job(body, path)
         if operation == "PutJob":
