@@ -27,7 +27,8 @@ var (
 		"pattern": `^[^:\u0000-\u001f\u007f-\u009f]*$`}
 	queueFilter = object{"format": "printable", "maxLength": 512, "pattern": printable + "*$"}
 	kindFilter  = object{"enum": []any{"", "worker", "http", "dapr", "kafka", "amqp", "nats", "redis"}}
-	amount      = object{"pattern": "^[0-9]{1,16}$", "maxLength": 16}
+	billion     = object{"minimum": 0, "maximum": 1_000_000_000, "pattern": "^([0-9]{1,9}|1000000000)$"}
+	pebibyte    = object{"minimum": 0, "maximum": 1 << 50, "pattern": "^([0-9]{1,15}|10[0-9]{14})$"}
 	million     = object{"minimum": 0, "maximum": 1_000_000, "pattern": "^([0-9]{1,6}|1000000)$"}
 	uint64s     = object{"pattern": "^[0-9]{1,19}$", "maxLength": 19}
 	calendar    = object{"minLength": 1, "maxLength": 63, "pattern": "^[a-zA-Z0-9_.-]*[a-zA-Z0-9_-][a-zA-Z0-9_.-]*$"}
@@ -123,8 +124,8 @@ var fieldRanges = map[string]object{
 	"Webhook.types":        {"minItems": 1, "maxItems": 17},
 	"Webhook.types[]":      {"format": "event-types", "minLength": 1},
 	"Webhook.prefix":       prefix,
-	"Quotas.jobs":          amount,
-	"Quotas.payload_bytes": amount,
+	"Quotas.jobs":          billion,
+	"Quotas.payload_bytes": pebibyte,
 	"Progress.percent":     {"minimum": 0, "maximum": 100},
 	"Progress.message":     {"maxLength": 1024},
 }
