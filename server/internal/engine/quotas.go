@@ -87,8 +87,8 @@ func withRoom[T any](ctx context.Context, q *quotas, f func() (T, error)) (T, er
 	}
 }
 
-// madeRoom takes the error of a change. If that is for want of room, it asks for some, and reports whether the
-// change is to be made again. The error that it returns is that of the change, or why there is no room.
+// madeRoom takes the error of a change. If that is for want of room, it asks for some, and reports whether
+// the change is to be made again. The error that it returns is that of the change, or why there is no room.
 func (q *quotas) madeRoom(ctx context.Context, err error) (again bool, _ error) {
 	need, is := errors.AsType[*message.RoomError](err)
 	if !is {
