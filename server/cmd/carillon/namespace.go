@@ -80,7 +80,6 @@ type namespaceSet struct {
 	strict       bool
 	limits       []string
 	unlimit      []string
-	rates        rateFlags
 	unserved     time.Duration
 	quotas       quotaFlags
 	ifGeneration uint64
@@ -96,7 +95,7 @@ func newNamespaceSet(a app) *cobra.Command {
 			"generation that was read; if somebody else has changed them meanwhile, this is done again.",
 		Example: `carillon namespace set default --concurrency-limit licence=3 --concurrency-limit database=20
 carillon namespace set default --strict=false --no-concurrency-limit licence
-carillon namespace set shop --quota-jobs 10000 --quota-payload-bytes 104857600 --quota-puts 100/1s --quota-puts-burst 500
+carillon namespace set shop --quota-jobs 10000 --quota-payload-bytes 104857600 --quota-puts 100/1s/500
 carillon namespace set default --rate-limit mail=100/1m/20 --quota-runs 50`,
 		Args: arguments(1, 1),
 		RunE: func(cmd *cobra.Command, words []string) error {
@@ -117,7 +116,6 @@ carillon namespace set default --rate-limit mail=100/1m/20 --quota-runs 50`,
 		"`key=n`: at most n attempts of the jobs with this concurrency key at a time; repeatable")
 	cmd.Flags().StringArrayVar(&s.unlimit, "no-concurrency-limit", nil,
 		"concurrency `key` to limit no longer; repeatable")
-	s.rates.add(cmd)
 	cmd.Flags().DurationVar(&s.unserved, "unserved-after", 0,
 		"for how long a queue must be unserved before an event says so, from 1m to 24h; 0 is the default, 5m")
 	s.quotas.add(cmd)
@@ -166,11 +164,7 @@ func (s *namespaceSet) change(cmd *cobra.Command) (func(*carillon.Namespace) err
 	if err != nil {
 		return nil, err
 	}
-	rates, err := s.rates.change(cmd)
-	if err != nil {
-		return nil, err
-	}
-	if !strict && !unserved && quotas == nil && rates == nil && len(s.limits)+len(s.unlimit) == 0 {
+	if !strict && !unserved && quotas == nil && len(s.limits)+len(s.unlimit) == 0 {
 		return nil, usagef("nothing to change: give --strict, --concurrency-limit, --no-concurrency-limit, --rate-limit, " +
 			"--no-rate-limit, --unserved-after or a quota")
 	}
@@ -200,10 +194,7 @@ func (s *namespaceSet) change(cmd *cobra.Command) (func(*carillon.Namespace) err
 			ns.UnservedAfter = s.unserved
 		}
 		if quotas != nil {
-			quotas(&ns.Quotas)
-		}
-		if rates != nil {
-			rates(ns)
+			quotas(ns)
 		}
 		if ns.ConcurrencyLimits == nil {
 			ns.ConcurrencyLimits = make(map[string]int)
@@ -223,7 +214,6 @@ func namespaceAnswer(ns *carillon.Namespace) answer {
 	for _, key := range slices.Sorted(maps.Keys(ns.ConcurrencyLimits)) {
 		fields = append(fields, field{"concurrency limit of " + key, strconv.Itoa(ns.ConcurrencyLimits[key])})
 	}
-	fields = append(fields, rateFields(ns)...)
 	if ns.UnservedAfter != 0 {
 		fields = append(fields, field{"unserved after", ns.UnservedAfter.String()})
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/internal/quota"
+	"github.com/carillonhq/carillon/server/internal/ratebucket"
 	"github.com/carillonhq/carillon/server/store"
 )
 
@@ -33,7 +34,7 @@ type quotaHome struct {
 
 	mu      sync.Mutex
 	ledger  *quota.Ledger
-	bucket  *quota.Bucket
+	bucket  *ratebucket.Bucket
 	next    *recount // that has not begun; nil: none is wanted
 	running bool
 	ended   int64 // when the last recount did, by the engine's clock
@@ -209,11 +210,10 @@ func serveTakeChanges(ctx context.Context, p *partitionRunner,
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.bucket == nil {
-		h.bucket = quota.NewBucket(rate, now)
+	if rate = rate.WithDefaults(); h.bucket == nil {
+		h.bucket = ratebucket.New(rate, now)
 	}
-	h.bucket.Set(rate, now)
-	n, after := h.bucket.Take(m.N, m.More, now)
+	n, after := quota.TakeChanges(h.bucket, rate, m.N, m.More, now)
 	return message.Changes{N: n, After: int64(after)}, nil
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/internal/permitrecord"
+	"github.com/carillonhq/carillon/server/internal/ratebucket"
 	"github.com/carillonhq/carillon/server/store"
 )
 
@@ -13,11 +14,17 @@ import (
 // pool says how many it has used up since its term began, a number that only grows, and what it returns
 // unused; both may be lost, late or doubled. What a partition had when its owner was replaced counts as used
 // up, since nobody will use it any more. See docs/decisions/0101.
+//
+// The tokens of the bucket are those that may still be handed out and those that are allocated and, as far as
+// the home knows, not used up. Only the use of a token makes room for another one. So the attempts that begin
+// within a time W are no more than what was in the bucket at its beginning, at most the burst, and what has
+// come in since, at most W·count/period. What the home learns late makes it believe that there are more tokens
+// in the bucket than there are, hence lets fewer come in.
 
 // filling is the bucket of an account, and when the home looks at it next.
 type filling struct {
 	account *account
-	bucket  *bucket // nil: nothing was taken from it, so it is full
+	bucket  *ratebucket.Bucket // nil: nothing was taken from it, so it is full
 	wake    int64
 	at      int32 // index in Home.filling; -1: nobody waits
 	noted   bool  // the account is in Home.levels
@@ -68,10 +75,10 @@ func (h *Home) inBucket(a *account) (n int, limited bool) {
 		return 0, false
 	}
 	if a.fills.bucket == nil {
-		a.fills.bucket = newBucket(rate, h.now)
+		a.fills.bucket = ratebucket.New(rate, h.now)
 	}
-	a.fills.bucket.fill(h.now, rate)
-	return int(a.fills.bucket.level), true
+	a.fills.bucket.Fill(h.now, rate)
+	return int(a.fills.bucket.Level()), true
 }
 
 // schedule sets when the home looks at an account again, if somebody waits.
@@ -81,10 +88,10 @@ func (h *Home) schedule(a *account) {
 	if _, limited := h.inBucket(a); !limited || len(a.waiting) == 0 {
 		return
 	}
-	rate := f.bucket.rate
+	rate := f.bucket.Rate()
 	some := int64(refillEvery) * rate.Count / max(1, int64(rate.Period))
 	some = max(1, min(some, reserveAtOnce, rate.Burst-int64(a.sum)))
-	if at, ok := f.bucket.next(int64(a.sum) + some - f.bucket.level); ok {
+	if at, ok := f.bucket.Next(int64(a.sum) + some - f.bucket.Level()); ok {
 		f.wake = max(at, h.now+1)
 		h.filling.Add(f)
 	}
@@ -107,7 +114,7 @@ func (h *Home) useUp(g *allocation, n int) {
 	}
 	h.inBucket(g.account) // up to now they were in it
 	if b := g.account.fills.bucket; b != nil {
-		b.take(n)
+		b.Take(int64(n))
 	}
 	h.set(g, g.n-n)
 }
@@ -128,8 +135,8 @@ func (h *Home) appendLevels(small []store.MetaRecord) []store.MetaRecord {
 		_, limited := h.inBucket(a)
 		gone := h.accounts[a.key] != a
 		switch {
-		case !gone && f.bucket != nil && (limited || f.bucket.rate.Count > 0):
-			l := f.bucket.record(h.wall - (h.now - f.bucket.at))
+		case !gone && f.bucket != nil && (limited || f.bucket.Rate().Count > 0):
+			l := levelOf(f.bucket, h.wall-h.now)
 			l.Limit = a.key
 			small = append(small, l.Record())
 			f.written = true
@@ -143,6 +150,23 @@ func (h *Home) appendLevels(small []store.MetaRecord) []store.MetaRecord {
 	return small
 }
 
+// maxSkew is how far the clocks of two nodes may be apart: each may be off by a second from the store's.
+const maxSkew = 2 * time.Second
+
+// loaded returns the bucket that an earlier owner has written. What came in since is counted when the rate is
+// known, less by what the clocks of the two may differ.
+func loaded(l *permitrecord.Level, now, wall int64) *ratebucket.Bucket {
+	since := max(0, wall-l.At-int64(maxSkew))
+	return ratebucket.Saved(l.Tokens, l.Part, l.Period, now-since)
+}
+
+// levelOf returns what the next owner is to know of a bucket; UTC is so far ahead of its clock, in ns.
+func levelOf(b *ratebucket.Bucket, ahead int64) (l permitrecord.Level) {
+	l.Tokens, l.Part, l.Period, l.At = b.Saves()
+	l.At += ahead
+	return l
+}
+
 // loadLevel takes over the level of a bucket.
 func (h *Home) loadLevel(l *permitrecord.Level) {
 	f := h.account(l.Limit).fills
@@ -154,7 +178,7 @@ func (h *Home) loadLevel(l *permitrecord.Level) {
 func (h *Home) forgets(a *account) bool {
 	_, limited := h.inBucket(a)
 	switch {
-	case limited && !a.fills.bucket.full(), !limited && h.now-a.since < int64(settled):
+	case limited && !a.fills.bucket.Full(), !limited && h.now-a.since < int64(settled):
 		return false
 	}
 	h.filling.Remove(a.fills)
@@ -173,10 +197,10 @@ func (h *Home) addNext(s *message.Standing, a *account) {
 	b := a.fills.bucket
 	at := h.now
 	if n <= a.sum {
-		at, limited = b.next(int64(a.sum) + 1 - b.level)
+		at, limited = b.Next(int64(a.sum) + 1 - b.Level())
 	}
 	if limited {
 		s.Next = h.wall + at - h.now
 	}
-	s.Every = time.Duration(int64(b.rate.Period) / b.rate.Count)
+	s.Every = time.Duration(int64(b.Rate().Period) / b.Rate().Count)
 }

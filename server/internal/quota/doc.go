@@ -2,7 +2,7 @@
 // changed. It has no I/O; package engine carries its messages, and package partition counts (usage.go).
 //
 //	ledger.go  what partitions may have, of quotas of jobs and bytes
-//	bucket.go  how many changes may be made, of a rate
+//	changes.go how many changes may be made, of a rate
 //
 // # Jobs and bytes
 //
