@@ -39,8 +39,8 @@ func (q *quotaFlags) add(cmd *cobra.Command) {
 // change returns the change that the flags ask for; nil if they ask for none.
 func (q *quotaFlags) change(cmd *cobra.Command) (func(*carillon.Namespace), error) {
 	given := cmd.Flags().Changed
-	if !slices.ContainsFunc([]string{"rate-limit", "no-rate-limit", "quota-jobs", "quota-payload-bytes", "quota-puts",
-		"quota-runs", "quota-concurrent-runs"}, given) {
+	if !slices.ContainsFunc([]string{"rate-limit", "no-rate-limit", "quota-jobs", "quota-payload-bytes",
+		"quota-puts", "quota-runs", "quota-concurrent-runs"}, given) {
 		return nil, nil //nolint:nilnil // no change, no error
 	}
 	puts, err := quotaRate("--quota-puts", q.puts)

@@ -158,12 +158,19 @@ func (n *node) furnish() {
 	n.must("POST", jobs+"sync/orders:backfill", object{"from": time.Now().Add(-5 * time.Hour).UTC().Format(time.RFC3339)})
 }
 
-// runID is the id of the newest run of a job.
+// runID waits until a job has a run, and returns the id of the newest one.
 func (n *node) runID(job string) string {
 	n.t.Helper()
-	runs, _ := n.must("GET", jobs+job+":runs", nil)["runs"].([]any)
-	if len(runs) == 0 {
-		n.t.Fatalf("%s has no runs", job)
+	again := time.NewTicker(20 * time.Millisecond)
+	defer again.Stop()
+	for late := time.After(time.Minute); ; {
+		if runs, _ := n.must("GET", jobs+job+":runs", nil)["runs"].([]any); len(runs) > 0 {
+			return fmt.Sprint(runs[0].(object)["id"])
+		}
+		select {
+		case <-again.C:
+		case <-late:
+			n.t.Fatalf("%s has no runs", job)
+		}
 	}
-	return fmt.Sprint(runs[0].(object)["id"])
 }

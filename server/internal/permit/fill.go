@@ -18,8 +18,8 @@ import (
 // The tokens of the bucket are those that may still be handed out and those that are allocated and, as far as
 // the home knows, not used up. Only the use of a token makes room for another one. So the attempts that begin
 // within a time W are no more than what was in the bucket at its beginning, at most the burst, and what has
-// come in since, at most W·count/period. What the home learns late makes it believe that there are more tokens
-// in the bucket than there are, hence lets fewer come in.
+// come in since, at most W·count/period. What the home learns late makes it believe that there are more
+// tokens in the bucket than there are, hence lets fewer come in.
 
 // filling is the bucket of an account, and when the home looks at it next.
 type filling struct {

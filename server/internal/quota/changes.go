@@ -11,9 +11,11 @@ import (
 const Hold = 100 * time.Millisecond
 
 // TakeChanges takes n changes out of the bucket of a rate, which has its defaults, and up to more besides: at
-// most a tenth of what is left. If there are fewer than n, it takes none and returns after how long there will
-// be.
-func TakeChanges(b *ratebucket.Bucket, r carillon.Rate, n, more, now int64) (taken int64, after time.Duration) {
+// most a tenth of what is left. If there are fewer than n, it takes none, and returns after how long there
+// will be enough.
+func TakeChanges(
+	b *ratebucket.Bucket, r carillon.Rate, n, more, now int64,
+) (taken int64, after time.Duration) {
 	b.Fill(now, r)
 	if left := b.Level() - n; left >= 0 {
 		taken = n + min(more, left/10)

@@ -1,4 +1,4 @@
-// Package ratebucket counts the tokens of a rate, exactly: a bucket that holds at most the burst, and is filled
+// Package ratebucket counts the tokens of a rate, exactly: a bucket holds at most the burst, and is filled
 // evenly. It has no I/O and no clock.
 package ratebucket
 
@@ -15,7 +15,7 @@ type Bucket struct {
 	rate  carillon.Rate // with its defaults; zero: not known yet
 	level int64         // whole tokens
 	part  uint64        // of the next one: below rate.Period; each ns adds rate.Count
-	at    int64         // up to when that is counted, by the home's clock
+	at    int64         // up to when that is counted
 }
 
 // New returns a full one.
@@ -23,8 +23,8 @@ func New(rate carillon.Rate, now int64) *Bucket {
 	return &Bucket{rate: rate, level: rate.Burst, at: now}
 }
 
-// Saved returns a bucket with what another one had (Saved), of which what has come in since at is not counted.
-// Its rate is known from Fill on.
+// Saved returns a bucket with what another one had ([Bucket.Saves]). What has come in since at is not counted
+// yet. Its rate is known from Fill on.
 func Saved(tokens int64, part, period time.Duration, at int64) *Bucket {
 	return &Bucket{rate: carillon.Rate{Period: period}, level: tokens, part: uint64(part), at: at}
 }
