@@ -22,7 +22,8 @@ func newBench(a app) *cobra.Command {
 	cmd := newGroup("bench", "Measure a node under load",
 		newBenchSchedule(a), newBenchHerd(a), newBenchLive(a), newBenchSteady(a), newBenchRecurring(a),
 		newBenchHTTP(a), newBenchRestart(a),
-		newBenchGrowth(a), newBenchGoals(a), newBenchTakeover(a), newBenchForward(a))
+		newBenchGrowth(a), newBenchGoals(a), newBenchTakeover(a), newBenchForward(a),
+		newBenchAccess(a))
 	cmd.Long = `Measure a node under load. Every bench keeps a ledger of its own of what should have run and what did; it fails if a
 run is missing, early or doubled, whatever the speed.
 

@@ -2,6 +2,8 @@ package bench
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -16,11 +18,13 @@ import (
 
 // Program is a node to be started in a process of its own.
 type Program struct {
-	Binary     string // carillon
-	Store      string // as for serve
-	Partitions int    // of a new store; 0 = the default
-	Name       string // of the node; "" = one that is made up
-	Brokers    string // its file of message brokers; "" = none
+	Binary     string         // carillon
+	Store      string         // as for serve
+	Partitions int            // of a new store; 0 = the default
+	Name       string         // of the node; "" = one that is made up
+	Brokers    string         // its file of message brokers; "" = none
+	Args       []string       // further arguments of serve
+	Trust      *x509.CertPool // what its certificate is verified against; nil = it has no TLS
 	Log        io.Writer
 }
 
@@ -77,6 +81,7 @@ func (s *Server) Start(ctx context.Context) error {
 	if s.program.Brokers != "" {
 		args = append(args, "--brokers", s.program.Brokers)
 	}
+	args = append(args, s.program.Args...)
 	s.cmd = exec.Command(s.program.Binary, args...) //nolint:noctx // it outlives the call that starts it
 	s.cmd.Stdout, s.cmd.Stderr = s.program.Log, s.program.Log
 	s.cmd.Env = append(os.Environ(), "CARILLON_CONFIG=")
@@ -93,9 +98,15 @@ func (s *Server) Start(ctx context.Context) error {
 
 // ready waits until the node says that it is.
 func (s *Server) ready(ctx context.Context) error {
-	client := &http.Client{Timeout: time.Second}
+	scheme, transport := "http", &http.Transport{}
+	if s.program.Trust != nil {
+		scheme = "https"
+		transport.TLSClientConfig = &tls.Config{RootCAs: s.program.Trust, MinVersion: tls.VersionTLS12}
+	}
+	defer transport.CloseIdleConnections()
+	client := &http.Client{Timeout: time.Second, Transport: transport}
 	for {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.http+"/readyz", http.NoBody)
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, scheme+"://"+s.http+"/readyz", http.NoBody)
 		if err != nil {
 			return err
 		}
