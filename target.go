@@ -190,6 +190,10 @@ var (
 		"transfer-encoding", "upgrade"}
 )
 
+// Redacted stands for the value of a header that looks like a credential, where it is shown to callers who
+// may read a job or a webhook, but not put it.
+const Redacted = "[redacted]"
+
 func checkHeaders(headers map[string]string, most int) error {
 	const field = "target.http.headers"
 	size := 0
@@ -224,6 +228,10 @@ func checkHeader(field, name, lower, value string) error {
 		return invalid(field, "%q is about the connection, not the message", name)
 	case !utf8.ValidString(value) || strings.ContainsFunc(value, isControl):
 		return invalid(field, "the value of %q has a character that a header cannot hold", clip(name))
+	}
+	if value == Redacted {
+		return invalid(field, "the value of %q is %s, which stands for a credential that the reader may not see; give the value",
+			clip(name), Redacted)
 	}
 	if _, _, err := secretref.Parse(value); err != nil {
 		return invalid(field, "the value of %q: %v", clip(name), err)

@@ -584,6 +584,7 @@ var targetFaults = []fault{
 	{"header with a bad value", "target.http.headers", `"X-A"`, withHeader("X-A", "x\r\nX-B: y")},
 	{"header value not UTF-8", "target.http.headers", `"X-A"`, withHeader("X-A", "\xff")},
 	{"header that has a field", "target.http.headers", "content_type", withHeader("Content-Type", "text/plain")},
+	{"header that was not shown", "target.http.headers", "give the value", withHeader("X-A", carillon.Redacted)},
 	{"header of Carillon", "target.http.headers", "set by Carillon", withHeader("carillon-Attempt", "1")},
 	{"header of CloudEvents", "target.http.headers", "set by Carillon", withHeader("CE-Id", "1")},
 	{"header of webhooks", "target.http.headers", "set by Carillon", withHeader("Webhook-Signature", "1")},

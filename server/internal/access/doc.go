@@ -9,5 +9,6 @@
 //	principal.go  a caller and what he is granted
 //	table.go      every call with the action that it is, and on what
 //	judge.go      whether a principal may make a call, and the words of a refusal
+//	redact.go     what is shown to a caller who may read, but not write
 //	gate.go       all of it together, as the listeners ask it
 package access

@@ -100,6 +100,9 @@ func (s *Service) Guard(ctx context.Context, req any, info *grpc.UnaryServerInfo
 		reply, err = handler(ctx, req)
 		return err
 	})
+	if s.options.Access != nil && err == nil {
+		s.options.Access.Redact(ctx, reply)
+	}
 	err = end(reply, err)
 	logInternal(ctx, s.options.Logger, info.FullMethod, err)
 	return reply, err
