@@ -128,12 +128,12 @@ func startTrusting(t *testing.T, origin string) string {
 }
 
 // visit has a browser open a page and is what the page says.
-func visit(t *testing.T, browser, url string, said <-chan map[string]saw) map[string]saw {
+func visit(t *testing.T, browser, url string, said <-chan map[string]saw, flags ...string) map[string]saw {
 	t.Helper()
 	home := t.TempDir()
-	cmd := exec.CommandContext(t.Context(), browser, "--headless", "--no-sandbox", "--disable-gpu",
+	cmd := exec.CommandContext(t.Context(), browser, append([]string{"--headless", "--no-sandbox", "--disable-gpu",
 		"--disable-dev-shm-usage", "--no-first-run", "--disable-background-networking",
-		"--disable-component-update", "--remote-debugging-port=0", "--user-data-dir="+home, url)
+		"--disable-component-update", "--remote-debugging-port=0", "--user-data-dir=" + home, url}, flags...)...)
 	cmd.Env = append(os.Environ(), "HOME="+home)
 	var out strings.Builder
 	cmd.Stdout, cmd.Stderr = &out, &out
