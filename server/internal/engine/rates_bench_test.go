@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -40,6 +41,75 @@ func BenchmarkTenants(b *testing.B) {
 			})
 		}
 	}
+}
+
+// BenchmarkTenantsPut measures how long the puts of one tenant take, 200 in a second, alone and beside another tenant
+// that puts ten times its quota, 500 in a second, and does not wait when it is refused. An operation is five
+// seconds of it.
+func BenchmarkTenantsPut(b *testing.B) {
+	const seconds, calm, quota = 5, 200, 500
+	for name, open := range engines {
+		for beside, greedy := range map[string]int{"alone": 0, "beside": 10 * quota} {
+			b.Run(name+"/"+beside, func(b *testing.B) {
+				n := start(b, open(b))
+				if _, err := n.PutNamespace(context.Background(), carillon.Namespace{Name: "greedy",
+					Quotas: carillon.Quotas{Puts: carillon.Rate{Count: quota}}}); err != nil {
+					b.Fatal(err)
+				}
+				var took, others []time.Duration
+				refused := 0
+				for i := range b.N {
+					var all sync.WaitGroup
+					all.Go(func() {
+						lags, no := n.puts("greedy", i, greedy, seconds*time.Second)
+						others, refused = append(others, lags...), refused+no
+					})
+					all.Go(func() {
+						lags, no := n.puts("calm", i, calm, seconds*time.Second)
+						if took = append(took, lags...); no > 0 {
+							b.Errorf("%d puts of the tenant that keeps to its quota were refused", no)
+						}
+					})
+					all.Wait()
+				}
+				slices.Sort(took)
+				b.ReportMetric(float64(took[len(took)/2].Microseconds()), "p50-µs")
+				b.ReportMetric(float64(took[len(took)*99/100].Microseconds()), "p99-µs")
+				b.ReportMetric(float64(len(took))/float64(b.N), "calm/op")
+				b.ReportMetric(float64(len(others))/float64(b.N), "greedy/op")
+				b.ReportMetric(float64(refused)/float64(b.N), "refused/op")
+				n.stop()
+			})
+		}
+	}
+}
+
+// puts puts jobs at a rate, however long each takes. It returns how long those took that were not refused, from
+// when each should have begun.
+func (n *node) puts(namespace string, nth, rate int, over time.Duration) (took []time.Duration, refused int) {
+	var mu sync.Mutex
+	var calls sync.WaitGroup
+	begin := time.Now()
+	for i := range rate * int(over/time.Second) {
+		at := begin.Add(time.Duration(i) * time.Second / time.Duration(rate))
+		time.Sleep(time.Until(at))
+		calls.Go(func() {
+			_, err := n.PutJob(context.Background(), carillon.Job{Namespace: namespace, Name: fmt.Sprint(nth, "/", i),
+				Due: carillon.At(begin.AddDate(1, 0, 0)), Target: carillon.WorkerQueue("q")})
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case err == nil:
+				took = append(took, time.Since(at))
+			case errors.Is(err, carillon.ResourceExhausted):
+				refused++
+			default:
+				n.t.Error(err)
+			}
+		})
+	}
+	calls.Wait()
+	return took, refused
 }
 
 // tenant is the worker of a namespace, which notes how late its runs come.
