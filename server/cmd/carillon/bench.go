@@ -238,12 +238,19 @@ func resultText(r *bench.Result) string {
 		{"server CPU", unlessZero("%.1f µs per operation", r.CPU)},
 		{"load generator CPU", unlessZero("%.1f µs per operation", r.Client)},
 		{"idle", idle},
-		{"server memory", unlessZero("%d MiB resident", r.RSS>>20)},
+		{"server memory", residentText(r)},
 		{"stalls", unlessZero("%v", r.Stalls)},
 		{"takeover", unlessZero("%v", r.Phases)},
 		{"ledger", unlessZero("%v", r.Ledger)},
 		{"notes", strings.Join(r.Notes, "; ")},
 	})
+}
+
+func residentText(r *bench.Result) string {
+	if r.RSS == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d MiB resident, of which %d MiB are the program's file", r.RSS>>20, r.Files>>20)
 }
 
 func quantilesText(q *bench.Quantiles) string {

@@ -173,6 +173,7 @@ type Result struct {
 	Stalls     *Stalls    `json:"stalls,omitempty"`
 	Phases     *Phases    `json:"takeover,omitempty"`
 	RSS        int64      `json:"server_rss_bytes,omitempty"`
+	Files      int64      `json:"server_rss_file_bytes,omitempty"` // of RSS: pages of the program's file
 	Ledger     *Verdict   `json:"ledger,omitempty"`
 	Notes      []string   `json:"notes,omitempty"`
 }

@@ -132,7 +132,9 @@ func processGoals() []Goal {
 			return r.Run(ctx, cfg)
 		}
 	}
-	memory := func(r *Result) string { return fmt.Sprintf("%d MiB", r.RSS>>20) }
+	memory := func(r *Result) string {
+		return fmt.Sprintf("%d MiB (the program's file %d)", r.RSS>>20, r.Files>>20)
+	}
 	const many, huge = 100_000, 10_000_000
 	return []Goal{
 		{

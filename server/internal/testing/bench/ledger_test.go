@@ -139,3 +139,15 @@ func TestQuantiles(t *testing.T) {
 		t.Errorf("quantiles %+v", q)
 	}
 }
+
+func TestParseResident(t *testing.T) {
+	status := "Name:\tRssFile:\nVmRSS:\t   76932 kB\nRssAnon:\t   13600 kB\nRssFile:\t   63332 kB\n"
+	if all, files, err := parseResident(status); all != 76932<<10 || files != 63332<<10 || err != nil {
+		t.Error(all, files, err)
+	}
+	for _, bad := range []string{"", "VmRSS: 1 kB\n", "VmRSS: 1 kB\nRssFile: x kB\n"} {
+		if _, _, err := parseResident(bad); err == nil {
+			t.Errorf("%q is no error", bad)
+		}
+	}
+}

@@ -47,14 +47,16 @@ func (m *meter) each(n int64) float64 {
 // cpu is the CPU time used since the start.
 func (m *meter) cpu() time.Duration { return m.total() - m.used }
 
-// rss is the resident memory now.
-func (m *meter) rss() (sum int64) {
+// rss is the resident memory now, and how much of it are pages of files, above all of the program itself: the
+// machine keeps those once for all processes, and takes them back when it needs room.
+func (m *meter) rss() (sum, files int64) {
 	for _, pid := range m.pids {
-		if n, err := residentBytes(pid); err == nil {
-			sum += n
+		all, file, err := residentBytes(pid)
+		if err == nil {
+			sum, files = sum+all, files+file
 		}
 	}
-	return sum
+	return sum, files
 }
 
 // cpuTime is the user and system time that a process has used.
@@ -84,17 +86,27 @@ func parseCPU(stat []byte) (time.Duration, error) {
 	return sum, nil
 }
 
-// residentBytes is VmRSS of /proc/PID/status.
-func residentBytes(pid int) (int64, error) {
+// residentBytes are VmRSS and RssFile of /proc/PID/status.
+func residentBytes(pid int) (all, files int64, err error) {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
-	for line := range strings.Lines(string(status)) {
-		if rest, ok := strings.CutPrefix(line, "VmRSS:"); ok {
-			kb, err := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(rest), "kB")), 10, 64)
-			return kb << 10, err
+	return parseResident(string(status))
+}
+
+func parseResident(status string) (all, files int64, err error) {
+	for name, into := range map[string]*int64{"VmRSS": &all, "RssFile": &files} {
+		_, rest, ok := strings.Cut("\n"+status, "\n"+name+":")
+		if !ok {
+			return 0, 0, fmt.Errorf("no %s in /proc status", name)
 		}
+		line, _, _ := strings.Cut(rest, "\n")
+		kb, err := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(line), "kB")), 10, 64)
+		if err != nil {
+			return 0, 0, fmt.Errorf("%s of /proc status: %w", name, err)
+		}
+		*into = kb << 10
 	}
-	return 0, fmt.Errorf("no VmRSS in /proc/%d/status", pid)
+	return all, files, nil
 }

@@ -90,7 +90,8 @@ func (r Restart) load(ctx context.Context, cfg Config, prefix string) (rss int64
 	}
 	_, err = b.conn(0).PutJob(ctx, carillon.Job{Namespace: b.cfg.Namespace, Name: prefix + "due",
 		Target: carillon.WorkerQueue(prefix)})
-	return startMeter(b.cfg.Node.PID).rss(), err
+	rss, _ = startMeter(b.cfg.Node.PID).rss()
+	return rss, err
 }
 
 // open connects to the node.

@@ -31,7 +31,7 @@ func (b *Bench) begin(ctx context.Context, name string) (*window, error) {
 // end says what the operations of a result have cost, and writes the profiles.
 func (w *window) end(r *Result) error {
 	r.CPU, r.Client = w.server.each(r.Operations), w.client.each(r.Operations)
-	r.RSS = w.server.rss()
+	r.RSS, r.Files = w.server.rss()
 	return w.profile.finish()
 }
 
