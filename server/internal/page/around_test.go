@@ -122,7 +122,7 @@ func TestTheConnectionIsLost(t *testing.T) {
 	p.wait(`!document.querySelector(".lost")`)
 
 	p.go_("/jobs/default/late/comer")
-	p.sees("main", "Every day")
+	p.sees("main", "Every 24 h")
 	p.click(".acts button", "Pause")
 	between.Cut(link.Broken)
 	p.click("dialog .buttons button", "Pause")

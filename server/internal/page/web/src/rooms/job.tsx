@@ -6,7 +6,7 @@ import { useCan } from "../session";
 import { Table } from "../table";
 import { count, exact, plural } from "../time";
 import type { Backfill, Job, Run } from "../types";
-import { Acting, Copy, Facts, JobLink, Labels, Loading, Nothing, Outcome, Panel, pretty, Trouble, When, Why, type Act } from "../ui";
+import { Acting, Copy, Facts, holdLink, JobLink, Labels, Loading, Nothing, Outcome, Panel, pretty, Trouble, When, Why, type Act } from "../ui";
 import { inWords } from "../words";
 import { BackfillTable } from "./backfills";
 import { Graph } from "./graph";
@@ -62,7 +62,7 @@ function About({ ns, job }: { ns: string; job: Job }) {
       <p class={"why" + (s.hold && !["not_due", "starting"].includes(s.hold.code) ? " held" : "")}>
         {s.hold?.code === "not_due" && s.next_run_time ? <>Its next time is <When at={s.next_run_time} />.</>
           : s.hold ? <><Why of={s.hold} />{" "}
-          <HoldLink ns={ns} job={job} /></>
+          <JobHold ns={ns} job={job} /></>
           : s.phase === "running" ? <>An attempt is in force{s.current_run?.id && <>: <a href={runHref(ns, s.current_run.id)}>see the run</a></>}.</>
           : s.next_run_time ? "It waits for its next time." : "Nothing is to come."}
       </p>
@@ -102,13 +102,10 @@ function About({ ns, job }: { ns: string; job: Job }) {
 // some is a count that is not none.
 const some = (n?: string) => (Number(n ?? 0) > 0 ? count(n) : undefined);
 
-// HoldLink leads to what keeps the job.
-function HoldLink({ ns, job }: { ns: string; job: Job }) {
-  const code = job.status?.hold?.code ?? "";
-  if (["no_consumer", "no_credit", "silent_workers", "queue_paused", "backoff"].includes(code)) return <a href={to("queues", {}, ns)}>See the queues</a>;
-  if (code === "limit") return <a href={to("settings", {}, ns)}>See the limits</a>;
-  if (code === "partition_unowned" || code === "store_away" || code === "node_leaving") return <a href={to("cluster", {}, ns)}>See the cluster</a>;
-  if (code === "depends_on") return <a href={to("graph", { job: job.name }, ns)}>See the graph</a>;
+// JobHold leads to what keeps the job.
+function JobHold({ ns, job }: { ns: string; job: Job }) {
+  const known = holdLink({ ns, job: job.name, hold: job.status?.hold });
+  if (known) return known;
   if (job.status?.current_run?.id) return <a href={runHref(ns, job.status.current_run.id)}>See the run</a>;
   return null;
 }
