@@ -51,7 +51,7 @@ export function JobsRoom({ ns }: { ns: string }) {
       act({
         title: `${button} the selected jobs`, noun: "job", does, typed, button,
         each: [...selected].map((name) => ({
-          name, run: (signal) => call(method, jobPath(ns, name) + (action === "delete" ? "" : ":" + action), { signal, ...(action === "delete" ? {} : { body: {} }) }),
+          name, run: () => call(method, jobPath(ns, name) + (action === "delete" ? "" : ":" + action), action === "delete" ? {} : { body: {} }),
         })),
       });
       return;
