@@ -66,6 +66,8 @@ export interface Job {
   except?: string[];
   only?: string[];
   due_time?: string;
+  repeats?: string;
+  ttl?: string;
   labels?: Record<string, string>;
   target?: Target;
   concurrency_key?: string;

@@ -1,5 +1,6 @@
 import { useState } from "preact/hooks";
 import { call, get, jobPath, nsPath, post, Problem } from "../api";
+import { nextTimes } from "../next";
 import { useAnswer, usePages } from "../query";
 import { go, jobHref, runHref, to } from "../router";
 import { useCan } from "../session";
@@ -110,27 +111,15 @@ function JobHold({ ns, job }: { ns: string; job: Job }) {
   return null;
 }
 
-// Next shows the next ten times. An @every keeps its phase: its times are found from the next one on.
+// Next shows the next ten times.
 function Next({ ns, job }: { ns: string; job: Job }) {
   const next = job.status?.next_run_time;
-  const key = `next ${ns} ${job.schedule} ${job.time_zone} ${job.dst} ${next} ${job.except} ${job.only}`;
+  const key = `next ${ns} ${job.schedule} ${job.time_zone} ${job.dst} ${next} ${job.except} ${job.only} ${job.repeats} ${job.ttl} ${job.status?.counters?.fired}`;
   const times = useAnswer(key, (signal) => nextTimes(ns, job, 10, signal));
   if (!next) return <p class="none">No next time.</p>;
   if (!job.schedule) return <p>Due <When at={next} />, {exact(Date.parse(next))}.</p>;
-  return <><Trouble of={times.problem} />{times.data && <NextTimes times={times.data} zone={job.time_zone || "UTC"} />}</>;
-}
-
-export async function nextTimes(ns: string, job: Job, n: number, signal: AbortSignal): Promise<string[]> {
-  const next = job.status?.next_run_time;
-  if (!next) return [];
-  if (!job.schedule || n === 1) return [next];
-  const now = Date.now(), past = Date.parse(next) < now; // it is due, and waits
-  const a = await call<{ times?: string[] }>("POST", "/v1/schedules:preview", {
-    body: {
-      schedule: job.schedule, time_zone: job.time_zone, dst: job.dst, from: next, count: past ? 1000 : n - 1, namespace: ns, except: job.except, only: job.only,
-    }, signal,
-  });
-  return [next, ...(a.times ?? []).filter((t) => Date.parse(t) > (past ? now : Date.parse(next)))].slice(0, n);
+  return <><Trouble of={times.problem} />{times.data && <NextTimes times={times.data.times} zone={job.time_zone || "UTC"} />}
+    {times.data?.more && <p class="small-print">{times.data.more}</p>}</>;
 }
 
 function History({ ns, name }: { ns: string; name: string }) {

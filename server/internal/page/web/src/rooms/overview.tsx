@@ -1,13 +1,13 @@
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { get, nsPath, type Problem } from "../api";
+import { countsFrom, nextTimes } from "../next";
 import { useAnswer } from "../query";
 import { go, setQuery, to, usePlace } from "../router";
 import { clock, count, exact, plural, span } from "../time";
 import type { Cluster, Job, Queue, Run, Worker } from "../types";
 import { Amount, Loading, Nothing, Outcome, Panel, RunLink, Simple, Trouble, When } from "../ui";
 import { grouped, Jobs, listed, prefixOf } from "./dead";
-import { nextTimes } from "./job";
 import { backlog, queuesOf, stateOf } from "./queues";
 import { lateness } from "./runs";
 
@@ -40,7 +40,7 @@ async function coming(ns: string, until: number, signal: AbortSignal): Promise<{
   let whole = !a.next_page_token;
   const alike = new Map<string, Job[]>();
   for (const j of jobs) {
-    const key = JSON.stringify([j.schedule ?? "", j.time_zone, j.dst, j.except, j.only, j.status!.next_run_time, j.schedule ? "" : j.name]);
+    const key = JSON.stringify([j.schedule ?? "", j.time_zone, j.dst, j.except, j.only, j.status!.next_run_time, j.schedule && !j.repeats && !j.ttl && countsFrom(j.schedule) !== "the first" && !/^R\d/i.test(j.schedule) ? "" : j.name]);
     alike.set(key, [...(alike.get(key) ?? []), j]);
   }
   const groups = [...alike.values()];
@@ -50,7 +50,7 @@ async function coming(ns: string, until: number, signal: AbortSignal): Promise<{
     const j = group[0]!;
     const recurs = j.schedule !== undefined && asked++ < mostSchedules;
     if (j.schedule !== undefined && !recurs) whole = false;
-    const all = (await nextTimes(ns, j, recurs ? 400 : 1, signal)).map((t) => Date.parse(t));
+    const all = (await nextTimes(ns, j, recurs ? 400 : 1, signal)).times.map((t) => Date.parse(t));
     for (const name of group.map((g) => g.name)) {
       for (const t of all) if (t < until) times.push([t, name, 1]);
       const last = all[all.length - 1]!;
