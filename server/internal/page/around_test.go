@@ -76,7 +76,10 @@ func TestTenThousandRows(t *testing.T) {
 }
 
 // spent is the processor time in seconds that the page's thread has had.
-func (p *tab) spent() float64 {
+func (p *tab) spent() float64 { p.t.Helper(); return p.metric("TaskDuration") }
+
+// metric is one of what the browser measures of the page.
+func (p *tab) metric(name string) float64 {
 	p.t.Helper()
 	p.do("Performance.enable", object{"timeDomain": "threadTicks"}, nil)
 	var m struct {
@@ -87,11 +90,11 @@ func (p *tab) spent() float64 {
 	}
 	p.do("Performance.getMetrics", object{}, &m)
 	for _, one := range m.Metrics {
-		if one.Name == "TaskDuration" {
+		if one.Name == name {
 			return one.Value
 		}
 	}
-	p.t.Fatal("the browser does not say what it has spent")
+	p.t.Fatalf("the browser does not say %s", name)
 	return 0
 }
 
