@@ -164,15 +164,26 @@ func TestSettingsAndCalendars(t *testing.T) {
 	b := launch(t)
 	n := start(t, server.Config{})
 	n.furnish()
-	n.must("PUT", "/v1/namespaces/default", object{"concurrency_limits": object{"smtp": 3}, "unserved_after": "10m", "strict": true})
+	n.must("PUT", "/v1/namespaces/default", object{"concurrency_limits": object{"smtp": 3}, "unserved_after": "10m", "strict": true,
+		"rate_limits": object{"api": object{"count": 5, "period": "90s", "burst": 7}},
+		"quotas":      object{"jobs": 5000, "payload_bytes": 1 << 20, "concurrent_runs": 50, "runs": object{"count": 900}}})
 	p := b.open(t, n.url, 1200, 900)
 	p.visit("/settings")
+	p.sees(`section[aria-label="Rates"] tr`, "api5 in 1 min 30 s, at most 7 at once")
+	for _, quota := range []string{"Jobs95\u202f000", "Bytes of data101\u202f048\u202f576", "Attempts at a time50",
+		"Attempts that may begin900 in 1 s, at most 900 at once"} {
+		p.sees(`section[aria-label="Quotas"] tr`, quota)
+	}
+	p.sees(`section[aria-label="Namespaces"] tr`, "Jobs: 5\u202f000; ")
 	p.click("main button", "New limit")
 	p.confirm(map[string]string{"Concurrency key": "disk", "Attempts": "2"}, "Set it", "It is in force.")
+	p.sees(`section[aria-label="Limits"]`, "disk") // the settings have been read again
 	p.click("main button", "Remove the limit of smtp")
 	p.confirm(nil, "Remove it", "It is removed.")
 	s := n.must("GET", "/v1/namespaces/default", nil)
-	if fmt.Sprint(s["concurrency_limits"]) != "map[disk:2]" || s["strict"] != true || !strings.HasPrefix(fmt.Sprint(s["unserved_after"]), "10m") {
+	quotas, _ := s["quotas"].(object)
+	if fmt.Sprint(s["concurrency_limits"]) != "map[disk:2]" || s["strict"] != true || !strings.HasPrefix(fmt.Sprint(s["unserved_after"]), "10m") ||
+		quotas["jobs"] != "5000" || len(quotas) != 4 || fmt.Sprint(s["rate_limits"]) != "map[api:map[burst:7 count:5 period:1m30s]]" {
 		t.Errorf("settings: %v", s)
 	}
 	p.visit("/calendars")

@@ -3,13 +3,7 @@
 package page_test
 
 import (
-	"encoding/json"
 	"fmt"
-	"io"
-	"net/http"
-	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
 	"strings"
 	"testing"
 
@@ -82,7 +76,10 @@ func TestTenThousandRows(t *testing.T) {
 }
 
 // spent is the processor time in seconds that the page's thread has had.
-func (p *tab) spent() float64 {
+func (p *tab) spent() float64 { p.t.Helper(); return p.metric("TaskDuration") }
+
+// metric is one of what the browser measures of the page.
+func (p *tab) metric(name string) float64 {
 	p.t.Helper()
 	p.do("Performance.enable", object{"timeDomain": "threadTicks"}, nil)
 	var m struct {
@@ -93,11 +90,11 @@ func (p *tab) spent() float64 {
 	}
 	p.do("Performance.getMetrics", object{}, &m)
 	for _, one := range m.Metrics {
-		if one.Name == "TaskDuration" {
+		if one.Name == name {
 			return one.Value
 		}
 	}
-	p.t.Fatal("the browser does not say what it has spent")
+	p.t.Fatalf("the browser does not say %s", name)
 	return 0
 }
 
@@ -120,15 +117,15 @@ func TestTheConnectionIsLost(t *testing.T) {
 	p.sees(".live", "live")
 	p.sees("main", "No job is like that.")
 	between.Cut(link.Broken)
-	p.sees(".lost", "what is shown may be out of date")
+	p.sees("div.lost", "what is shown may be out of date")
 	n.put("late/comer", object{"schedule": "@every 24h", "target": toQueue("mail")})
 	p.visitNothing()
 	between.Heal()
 	p.sees("table.list", "late/comer")
-	p.wait(`!document.querySelector(".lost")`)
+	p.wait(`!document.querySelector("div.lost")`)
 
 	p.go_("/jobs/default/late/comer")
-	p.sees("main", "Every day")
+	p.sees("main", "Every 24 h")
 	p.click(".acts button", "Pause")
 	between.Cut(link.Broken)
 	p.click("dialog .buttons button", "Pause")
@@ -150,87 +147,91 @@ func (p *tab) go_(path string) {
 	p.must(p.eval(`(() => { const a = document.createElement("a"); a.href = `+js(path)+`; document.body.append(a); a.click(); a.remove(); })()`, nil))
 }
 
-// TestLoggedOut: where the node has no sessions the page says so; where there are some it asks for a key, keeps it
-// nowhere, and shows what the reader may see.
-func TestLoggedOut(t *testing.T) {
+// TestASession: the node asks for a key, which the page keeps nowhere; it then says who the reader is and shows what
+// that may do, until the reader logs out or the key is no longer valid.
+func TestASession(t *testing.T) {
 	b := launch(t)
+	n := locked(t)
+	n.put("a/job", object{"schedule": "@every 1h", "target": toQueue("q")})
+	made := n.must("POST", "/v1/keys", object{"grants": []object{{"role": "viewer", "namespaces": []string{"*"}}}})
+	id, secret := fmt.Sprint(made["key"].(object)["id"]), fmt.Sprint(made["secret"])
+
+	p := b.open(t, n.url, 1200, 900)
+	t.Cleanup(func() { p.do("Network.clearBrowserCookies", object{}, nil) })
+	p.visit("/jobs")
+	p.sees("main h1", "Log in")
+	if text := p.text(); strings.Contains(text, "ended") || strings.Contains(text, "Log out") {
+		t.Errorf("nobody has logged in yet: %s", text)
+	}
+	p.fill("API key", "ck_wrong")
+	p.click("main button", "Log in")
+	p.sees("main .trouble", "API key")
+	p.login(secret)
+	p.sees("table.list", "a/job")
+	p.sees(".top .reader", "key "+id)
+	p.sees(".top .reader", "Log out")
+	p.wait(`document.querySelector(".live").textContent.includes("live")`)
+	if strings.Contains(p.text(), "Pause all") {
+		t.Error("a viewer is shown what viewers may not do")
+	}
+	var kept string
+	p.must(p.eval(`JSON.stringify([Object.entries(localStorage), Object.entries(sessionStorage), document.cookie,
+  document.documentElement.outerHTML])`, &kept))
+	if strings.Contains(kept, secret) || strings.Contains(kept, "ck_") && !strings.Contains(kept, "ck_…") {
+		t.Error("the page keeps the key")
+	}
+	p.visit("/jobs") // another document, the same session
+	p.sees(".top .reader", "key "+id)
+	p.click(".top button", "Log out")
+	p.sees("main h1", "Log in")
+	p.visit("/jobs")
+	p.sees("main h1", "Log in")
+
+	p.login(secret)
+	p.sees("table.list", "a/job")
+	p.sees(".top .reader", "Log out")
+	n.must("DELETE", "/v1/keys/"+id, nil)
+	p.go_("/queues")
+	p.sees("main h1", "Log in")
+	p.sees("main", "The session has ended")
+	p.wait(`!document.querySelector(".reader")`)
+	p.login(secret)
+	p.sees("main .trouble", "API key")
+	p.sees("main", "The session has ended")
+}
+
+// TestNoKeyOverPlainHTTP: a key would be readable on its way, so the page does not take one.
+func TestNoKeyOverPlainHTTP(t *testing.T) {
+	b := launch(t)
+	n := locked(t)
+	p := b.open(t, strings.Replace(n.url, "127.0.0.1", elsewhere, 1), 1200, 900)
+	p.visit("/jobs")
+	p.sees("main h1", "Log in")
+	p.sees("main .trouble", "plain HTTP")
+	_, port, _ := strings.Cut(strings.TrimPrefix(n.url, "http://"), ":")
+	p.sees("main code", "ssh -L "+port+":localhost:"+port+" "+elsewhere)
+	p.wait(`!document.querySelector("main form, main input")`)
+}
+
+// locked starts a node that asks who calls, of whom it knows an admin.
+func locked(t *testing.T) *node {
+	t.Helper()
 	store := "pebble:" + t.TempDir()
-	made, err := server.CreateKey(t.Context(), store, carillon.NewKey{Grants: []carillon.AccessGrant{{Role: carillon.RoleAdmin, Namespaces: []string{"*"}}}})
+	made, err := server.CreateKey(t.Context(), store, carillon.NewKey{
+		Grants: []carillon.AccessGrant{{Role: carillon.RoleAdmin, Namespaces: []string{"*"}}}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	n := start(t, server.Config{Store: store, Extensions: server.Extensions{Auth: server.AuthKeys}})
 	n.key = made.Secret
-	n.put("a/job", object{"schedule": "@every 1h", "target": toQueue("q")})
-
-	p := b.open(t, n.url, 1200, 900)
-	p.visit("/jobs")
-	p.sees("main h1", "Log in")
-
-	front := httptest.NewServer(sessions(t, n.url, made.Secret))
-	t.Cleanup(front.Close) // after the page has gone, whose stream of events has no end
-	q := b.open(t, front.URL, 1200, 900)
-	q.visit("/jobs")
-	q.fill("API key", "ck_wrong")
-	q.click("main button", "Log in")
-	q.sees("main .trouble", "no such key")
-	q.fill("API key", made.Secret)
-	q.click("main button", "Log in")
-	q.sees("table.list", "a/job")
-	q.sees(".top", "Log out")
-	q.wait(`document.querySelector(".live").textContent.includes("live")`)
-	if strings.Contains(q.text(), "Pause all") {
-		t.Error("a viewer is shown what viewers may not do")
-	}
-	var kept string
-	q.must(q.eval(`JSON.stringify([Object.entries(localStorage), Object.entries(sessionStorage), document.cookie, document.documentElement.outerHTML])`, &kept))
-	if strings.Contains(kept, made.Secret) || strings.Contains(kept, "ck_") && !strings.Contains(kept, "ck_…") {
-		t.Error("the page keeps the key")
-	}
-	q.click(".top button", "Log out")
-	q.sees("main h1", "Log in")
+	return n
 }
 
-// sessions is a proxy before a node that has sessions for pages, of viewers: it shows the node the key.
-func sessions(t *testing.T, node, key string) http.Handler {
-	target, err := url.Parse(node)
-	if err != nil {
-		t.Fatal(err)
-	}
-	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
-		r.SetURL(target)
-		if c, err := r.In.Cookie("session"); err == nil && c.Value == "one" {
-			r.Out.Header.Set("Authorization", "Bearer "+key)
-		}
-	}, FlushInterval: -1}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != "/v1/session" {
-			proxy.ServeHTTP(w, r)
-			return
-		}
-		cookie := &http.Cookie{Name: "session", Value: "one", HttpOnly: true, SameSite: http.SameSiteStrictMode, Path: "/"}
-		w.Header().Set("Content-Type", "application/json")
-		switch c, err := r.Cookie("session"); {
-		case r.Method == http.MethodPost:
-			var body struct{ Key string }
-			if json.NewDecoder(r.Body).Decode(&body) != nil || body.Key != key {
-				w.WriteHeader(http.StatusUnauthorized)
-				_, _ = io.WriteString(w, `{"code": "unauthenticated", "detail": "there is no such key"}`)
-				return
-			}
-			http.SetCookie(w, cookie)
-			_, _ = io.WriteString(w, `{}`)
-		case r.Method == http.MethodDelete:
-			cookie.MaxAge = -1
-			http.SetCookie(w, cookie)
-			_, _ = io.WriteString(w, `{}`)
-		case err != nil || c.Value != "one":
-			w.WriteHeader(http.StatusUnauthorized)
-			_, _ = io.WriteString(w, `{"code": "unauthenticated", "detail": "nobody is logged in"}`)
-		default:
-			_, _ = io.WriteString(w, `{"principal": "key abc", "authentication": "key", "grants": [{"role": "viewer", "namespaces": ["*"]}]}`)
-		}
-	})
+// login types in a key.
+func (p *tab) login(secret string) {
+	p.t.Helper()
+	p.fill("API key", secret)
+	p.click("main button", "Log in")
 }
 
 // TestKeyboard: two keys go to a room, others move, open and search.

@@ -136,7 +136,7 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	header.Set("Cross-Origin-Opener-Policy", "same-origin")
 	header.Set("Cross-Origin-Resource-Policy", "same-origin")
 	header.Set("Cache-Control", "no-cache")
-	header.Set("Vary", "Accept-Encoding")
+	header.Set("Vary", "Accept, Accept-Encoding")
 	body, version := f.plain, f.version
 	if f.packed != nil && takesGzip(r.Header.Get("Accept-Encoding")) {
 		body, version = f.packed, f.version+"-gzip"

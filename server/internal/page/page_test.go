@@ -103,6 +103,9 @@ func TestHowItIsSent(t *testing.T) {
 	if head := sent("HEAD", nil); head.Body.Len() != 0 || head.Header().Get("Content-Length") != plain.Header().Get("Content-Length") {
 		t.Errorf("HEAD: %v", head.Header())
 	}
+	if vary := plain.Header().Get("Vary"); vary != "Accept, Accept-Encoding" {
+		t.Errorf("Vary: %s", vary) // who does not ask for HTML gets something else at the same address
+	}
 	tag := plain.Header().Get("ETag")
 	if tag == packed.Header().Get("ETag") {
 		t.Error("both forms have one tag")

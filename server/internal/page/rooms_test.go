@@ -4,10 +4,12 @@ package page_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/carillonhq/carillon/server/internal/server"
 )
@@ -128,5 +130,54 @@ func accessible(t *testing.T, p *tab, axe, scheme string) {
 			t.Fatal(err)
 		}
 		t.Errorf("%s: %s: %s\n%s", scheme, v.ID, v.Help, text)
+	}
+}
+
+// TestWhyLeadsToTheCause: where a run waits for a rate or a quota, the page says so and leads to it.
+func TestWhyLeadsToTheCause(t *testing.T) {
+	b := launch(t)
+	n := start(t, server.Config{})
+	for space, settings := range map[string]object{
+		"rated":    {"rate_limits": object{"api": object{"count": 1, "period": "24h"}}},
+		"bounded":  {"quotas": object{"concurrent_runs": 1}},
+		"bounded2": {"quotas": object{"runs": object{"count": 1, "period": "24h"}}},
+	} {
+		n.must("PUT", "/v1/namespaces/"+space, settings)
+		for _, name := range []string{"one", "two"} {
+			n.must("PUT", "/v1/namespaces/"+space+"/jobs/"+name, object{"due_time": "0s", "target": n.toSink("/wait"), "timeout": "10m",
+				"concurrency_key": "api"})
+		}
+	}
+	p := b.open(t, n.url, 1200, 900)
+	for space, link := range map[string]string{"rated": "See the rates and quotas", "bounded": "See the quotas",
+		"bounded2": "See the rates and quotas"} {
+		job, run := n.held(space)
+		p.visit("/jobs/" + space + "/" + job)
+		p.sees(".why a", link)
+		p.go_("/runs/" + space + "/" + run)
+		p.click(".why a", link)
+		p.sees("main h1", "Settings of "+space)
+	}
+}
+
+// held waits until a limit keeps one of two jobs, and returns its name and the id of its run.
+func (n *node) held(space string) (job, run string) {
+	n.t.Helper()
+	again := time.NewTicker(20 * time.Millisecond)
+	defer again.Stop()
+	for late := time.After(time.Minute); ; {
+		for _, job := range []string{"one", "two"} {
+			status := n.must("GET", "/v1/namespaces/"+space+"/jobs/"+job, nil)["status"].(object)
+			hold, _ := status["hold"].(object)
+			current, _ := status["current_run"].(object)
+			if hold["code"] == "quota" || hold["code"] == "rate_limit" {
+				return job, fmt.Sprint(current["id"])
+			}
+		}
+		select {
+		case <-again.C:
+		case <-late:
+			n.t.Fatalf("%s: no run waits", space)
+		}
 	}
 }

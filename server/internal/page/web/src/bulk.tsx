@@ -9,7 +9,7 @@ export interface Many {
   title: string;
   path?: string;
   bodies?: Record<string, unknown>[]; // one filter or several, of bulk calls to path
-  each?: { name: string; run: (signal: AbortSignal) => Promise<unknown> }[]; // instead: those that were selected
+  each?: { name: string; run: () => Promise<unknown> }[]; // instead: those that were selected
   noun: string;
   does: string; // "Each gets new attempts."
   button: string;
@@ -18,6 +18,8 @@ export interface Many {
 
 interface Sum { matched: number; changed: number; failed: number; names: string[]; reasons: string[] }
 
+// all ends early where signal says so: between two calls, since what became of one that is broken off is not known. A dry one, which
+// changes nothing, is broken off.
 async function all(many: Many, dry: boolean, signal: AbortSignal, step: (sum: Sum) => void): Promise<Sum> {
   const sum: Sum = { matched: 0, changed: 0, failed: 0, names: [], reasons: [] };
   for (const one of many.each ?? []) {
@@ -25,10 +27,9 @@ async function all(many: Many, dry: boolean, signal: AbortSignal, step: (sum: Su
     sum.matched++;
     if (sum.names.length < 10) sum.names.push(one.name);
     try {
-      if (!dry) await one.run(signal);
+      if (!dry) await one.run();
       sum.changed++;
     } catch (e) {
-      if (signal.aborted) return sum;
       if (!(e instanceof Problem) || e.status === 0 || e.status === 401) throw e;
       sum.failed++;
       sum.reasons.push(`${one.name}: ${e.detail}`);
@@ -37,7 +38,7 @@ async function all(many: Many, dry: boolean, signal: AbortSignal, step: (sum: Su
   }
   for (const body of many.bodies ?? []) {
     for (let token = ""; !signal.aborted;) {
-      const a = await post<BulkAnswer>(many.path!, { ...body, dry_run: dry, page_size: dry ? 1000 : 100, page_token: token }, signal);
+      const a = await post<BulkAnswer>(many.path!, { ...body, dry_run: dry, page_size: dry ? 1000 : 100, page_token: token }, dry ? signal : undefined);
       sum.matched += a.matched ?? 0;
       sum.changed += a.changed ?? 0;
       sum.failed += a.failed ?? 0;
@@ -54,21 +55,23 @@ async function all(many: Many, dry: boolean, signal: AbortSignal, step: (sum: Su
 export function ActingOnMany({ many, close }: { many: Many; close: (done: boolean) => void }) {
   const [would, setWould] = useState<Sum>();
   const [sum, step] = useState<Sum>();
-  const [state, set] = useState<"counting" | "asking" | "acting" | "done" | "stopped">("counting");
+  const [state, set] = useState<"counting" | "asking" | "acting" | "stopping" | "done" | "stopped">("counting");
   const [problem, fail] = useState<Problem>();
   const [typed, type] = useState("");
   const stop = useRef(new AbortController());
+  const began = useRef(false);
   const run = async (dry: boolean) => {
     fail(undefined);
     stop.current = new AbortController();
     const signal = stop.current.signal;
     try {
       const s = await all(many, dry, signal, dry ? setWould : step);
+      if (dry && signal.aborted) return;
       if (dry) setWould(s);
       else step(s);
-      if (!signal.aborted) set(dry ? "asking" : "done");
+      set(dry ? "asking" : signal.aborted ? "stopped" : "done");
     } catch (e) {
-      if (signal.aborted) return;
+      if (dry && signal.aborted) return;
       fail(e instanceof Problem ? e : new Problem("internal", String(e)));
       set(dry ? "asking" : "stopped");
     }
@@ -82,14 +85,14 @@ export function ActingOnMany({ many, close }: { many: Many; close: (done: boolea
   return (
     <Dialog title={many.title} close={() => {
       stop.current.abort();
-      close(sum !== undefined);
+      close(began.current);
     }}>
       <div class="says" role="status">
         {state === "counting" && <p>Counting… {would ? count(would.changed) : ""}</p>}
         {state === "asking" && <p>{n === 0 ? `No ${many.noun} is selected.` : <><strong>{plural(n, many.noun)}</strong>. {many.does}</>}</p>}
-        {(state === "acting" || state === "done" || state === "stopped") && (
+        {(state === "acting" || state === "stopping" || state === "done" || state === "stopped") && (
           <>
-            <p>{state === "done" ? "Done: " : state === "stopped" ? "Stopped after " : ""}{count(sum?.changed)} of {count(n)} changed
+            <p>{state === "done" ? "Done: " : state === "stopped" ? "Stopped after " : state === "stopping" ? "Stopping, once the call under way is answered: " : ""}{count(sum?.changed)} of {count(n)} changed
               {sum?.failed ? `, ${count(sum.failed)} failed` : ""}.</p>
             <progress max={Math.max(n, 1)} value={sum?.changed ?? 0} aria-label="Progress" />
           </>
@@ -104,22 +107,23 @@ export function ActingOnMany({ many, close }: { many: Many; close: (done: boolea
       )}
       <Trouble of={problem} />
       <div class="buttons">
-        {state === "acting" ? (
-          <button type="button" onClick={() => {
+        {state === "acting" || state === "stopping" ? (
+          <button type="button" disabled={state === "stopping"} onClick={() => {
             stop.current.abort();
-            set("stopped");
+            set("stopping");
           }}>Stop</button>
         ) : state === "asking" ? (
           <>
             <button type="button" onClick={() => close(false)}>Cancel</button>
             <button type="button" class={many.typed ? "danger" : "primary"} disabled={!ready} onClick={() => {
               set("acting");
+              began.current = true;
               void run(false);
             }}>{many.button}</button>
           </>
         ) : <button type="button" class="primary" onClick={() => {
           stop.current.abort();
-          close(sum !== undefined);
+          close(began.current);
         }}>Close</button>}
       </div>
     </Dialog>

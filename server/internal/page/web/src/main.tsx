@@ -21,7 +21,7 @@ import { ScheduleRoom } from "./rooms/schedule";
 import { SettingsRoom } from "./rooms/settings";
 import { WorkersRoom } from "./rooms/workers";
 import { where } from "./search";
-import { askReader, Login, logOut, useLoggedOut, useReader } from "./session";
+import { askReader, Login, useLoggedOut, Who } from "./session";
 import { span, useTick } from "./time";
 import type { Namespace } from "./types";
 import { Nothing } from "./ui";
@@ -96,7 +96,6 @@ function App() {
   const at = usePlace();
   const ns = namespace(at);
   const out = useLoggedOut();
-  const reader = useReader();
   const search = useRef<HTMLInputElement>(null);
   const [text, type] = useState("");
   const [menu, open] = useState(false);
@@ -127,10 +126,7 @@ function App() {
             onKeyDown={(e) => e.key === "Escape" && e.currentTarget.blur()} />
         </form>
         <Live />
-        {reader?.principal && reader.authentication !== "none" && (
-          <span class="reader" title={reader.principal}><bdi class="wide">{reader.principal}</bdi>
-            <button type="button" class="small" onClick={() => void logOut()}>Log out</button></span>
-        )}
+        <Who />
         <Keys search={toSearch} />
         <button type="button" class="small menu" aria-expanded={menu} aria-controls="rooms" onClick={() => open(!menu)}>Rooms</button>
       </header>

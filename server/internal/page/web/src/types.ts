@@ -66,6 +66,8 @@ export interface Job {
   except?: string[];
   only?: string[];
   due_time?: string;
+  repeats?: string;
+  ttl?: string;
   labels?: Record<string, string>;
   target?: Target;
   concurrency_key?: string;
@@ -154,10 +156,17 @@ export interface Calendar {
 
 export interface Webhook { name: string; url?: string; types?: string[]; prefix?: string; [target: string]: unknown }
 
+export interface Rate { count: string; period?: string; burst?: string }
+
+export interface Quotas { jobs?: string; payload_bytes?: string; puts?: Rate; runs?: Rate; concurrent_runs?: string }
+
 export interface Namespace {
   name: string;
   strict?: boolean;
   concurrency_limits?: Record<string, number>;
+  rate_limits?: Record<string, Rate>;
+  quotas?: Quotas;
+  used?: { jobs?: string; payload_bytes?: string }; // with a quota of these; never in a list
   generation?: string;
   webhooks?: Webhook[];
   unserved_after?: string;

@@ -2,7 +2,7 @@
 import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { Problem } from "./api";
-import { jobHref, runHref } from "./router";
+import { jobHref, runHref, to } from "./router";
 import { count, exact, relative, span, useTick } from "./time";
 import type { Hold } from "./types";
 
@@ -258,6 +258,20 @@ export function Why({ of }: { of: Hold }) {
       {of.until && <span title={exact(Date.parse(of.until))}> It ends {relative(Date.parse(of.until))}.</span>}
     </>
   );
+}
+
+// holdLink leads to where what keeps a run is shown; undefined: nothing shows more of it.
+export function holdLink({ ns, job, hold }: { ns: string; job: string; hold?: Hold }) {
+  switch (hold?.code) {
+    case "no_consumer": case "no_credit": case "silent_workers": case "queue_paused": case "backoff":
+      return <a href={to("queues", {}, ns)}>See the queues</a>;
+    case "limit": return <a href={to("settings", {}, ns)}>See the limits</a>;
+    case "rate_limit": return <a href={to("settings", {}, ns)}>See the rates and quotas</a>;
+    case "quota": return <a href={to("settings", {}, ns)}>See the quotas</a>;
+    case "partition_unowned": case "store_away": case "node_leaving": return <a href={to("cluster", {}, ns)}>See the cluster</a>;
+    case "depends_on": return <a href={to("graph", { job }, ns)}>See the graph</a>;
+  }
+  return undefined;
 }
 
 // pretty writes a value as JSON that people read.

@@ -1,5 +1,6 @@
 // A schedule in words. What it does not know how to say it leaves as it is written: words that are wrong would be worse than none.
-import { ofDuration, span } from "./time";
+import { count, ofDuration } from "./time";
+import type { Rate } from "./types";
 
 const days = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
 const months = ["January", "February", "March", "April", "May", "June", "July", "August", "September", "October",
@@ -50,13 +51,33 @@ function every(text: string): string | undefined {
   if (Number.isNaN(ms)) return undefined;
   if (shift === undefined) return `every ${spoken(ms)}`;
   const late = ofDuration(shift.trim());
-  return Number.isNaN(late) ? undefined : `every ${spoken(ms)}, ${span(late)} after whole multiples`;
+  return Number.isNaN(late) ? undefined : `every ${spoken(ms)}, ${exactly(late)} after whole multiples`;
+}
+
+// exactly writes a length of time without rounding it. Days are left as hours: those of a calendar may be longer or shorter.
+export function exactly(ms: number): string {
+  let rest = Math.round(ms * 1e6); // ns, all of which a length of 104 days can have
+  const parts: string[] = [];
+  for (const [size, name] of [[3.6e12, "h"], [6e10, "min"], [1e9, "s"]] as const) {
+    const n = Math.floor(rest / size);
+    rest -= n * size;
+    if (n > 0) parts.push(`${n} ${name}`);
+  }
+  if (rest > 0 || parts.length === 0) parts.push(`${rest / 1e6} ms`);
+  return parts.join(" ");
+}
+
+// rateInWords says how often something may begin, such as "5 in 1 min, at most 10 at once".
+export function rateInWords(r: Rate): string {
+  const period = r.period ? ofDuration(r.period) : 1000;
+  const each = Number.isNaN(period) ? r.period : exactly(period);
+  return `${count(r.count)} in ${each}, at most ${count(r.burst ?? r.count)} at once`;
 }
 
 // spoken is a length after "every": one of a unit needs no number.
 function spoken(ms: number): string {
-  const units: Record<number, string> = { 1000: "second", 60_000: "minute", 3_600_000: "hour", 86_400_000: "day" };
-  return units[ms] ?? span(ms);
+  const units: Record<number, string> = { 1000: "second", 60_000: "minute", 3_600_000: "hour" };
+  return units[ms] ?? exactly(ms);
 }
 
 function repeats(text: string): string | undefined {
@@ -64,9 +85,10 @@ function repeats(text: string): string | undefined {
   if (!found) return undefined;
   const [, times, start, ...lengths] = found;
   const names = ["year", "month", "week", "day", "hour", "minute", "second"];
-  const length = lengths.map((n, i) => (n ? `${n} ${names[i]}${n === "1" ? "" : "s"}` : "")).filter((x) => x !== "").join(" ");
-  if (length === "") return undefined;
-  return `every ${length}${times ? `, ${times} times` : ""}${start ? `, from ${start}` : ""}`;
+  const parts = lengths.map((n, i) => (Number(n ?? 0) > 0 ? `${Number(n)} ${names[i]}${Number(n) === 1 ? "" : "s"}` : "")).filter((x) => x !== "");
+  if (parts.length === 0) return undefined;
+  const length = parts.length === 1 ? parts[0]!.replace(/^1 /, "") : parts.join(" ");
+  return `every ${length}${times ? `, ${times} time${Number(times) === 1 ? "" : "s"}` : ""}${start ? `, from ${start}` : ""}`;
 }
 
 function cron(text: string): string | undefined {
@@ -101,8 +123,8 @@ function timeOfDay(second: string, minute: string, hour: string): { words: strin
   const s = units(second, "second", 60), m = units(minute, "minute", 60), h = units(hour, "hour", 24);
   if (s === undefined || m === undefined || h === undefined) return undefined;
   const parts: string[] = [];
-  if (second !== "0") parts.push(s);
-  if (!(any(minute) && second !== "0")) parts.push(m);
+  if (second !== "0") parts.push(any(minute) && s.startsWith("at ") ? `${s} of every minute` : s);
+  if (!(any(minute) && second !== "0")) parts.push(any(hour) && m.startsWith("at ") ? `${m} of every hour` : m);
   if (!any(hour)) parts.push(h);
   return { words: parts.join(", "), fixed: false };
 }
@@ -132,11 +154,11 @@ function dates(day: string, month: string, weekday: string): string | undefined 
   const both = weekday.startsWith("+");
   const d = dayOfMonth(day), m = names(month, months, 1), w = dayOfWeek(both ? weekday.slice(1) : weekday);
   if (d === undefined || m === undefined || w === undefined) return undefined;
-  let on = "";
-  if (d !== "" && w !== "") on = both ? `${d} if it is ${w.replace(/^every /, "")}` : `${d}, and ${w}`;
-  else on = d !== "" ? d : w;
-  if (m === "") return d !== "" ? `${on} of every month` : on;
-  return `${on}${d !== "" ? " of " : on === "" ? "every day in " : " in "}${m}`;
+  const inMonth = m === "" ? "" : ` in ${m}`, ofMonth = m === "" ? " of every month" : ` of ${m}`;
+  if (d === "" && w === "") return m === "" ? "" : `every day${inMonth}`;
+  if (d === "") return w + inMonth;
+  if (w === "") return d + ofMonth;
+  return both ? `${d}${ofMonth} if it is ${w.replace(/^every /, "")}` : `${d}${ofMonth}, and ${w}${inMonth}`;
 }
 
 function dayOfMonth(field: string): string | undefined {
@@ -144,7 +166,7 @@ function dayOfMonth(field: string): string | undefined {
   if (field === "L") return "on the last day";
   if (field === "LW") return "on the last weekday";
   let found = /^L-(\d+)$/.exec(field);
-  if (found) return `${found[1]} days before the last day`;
+  if (found) return `${found[1]} day${found[1] === "1" ? "" : "s"} before the last day`;
   found = /^(\d+)W$/.exec(field);
   if (found) return `on the weekday nearest to day ${found[1]}`;
   found = /^\*\/(\d+)$/.exec(field);

@@ -85,7 +85,7 @@ export function Graph({ ns, around }: { ns: string; around?: string }) {
     names = names.filter((n) => near.has(n));
   }
   if (names.length === 0) {
-    return <Nothing command={`carillon job put b --after a …`.replace("--after a", "--depends-on a")}>{around ? "That job waits for none, and none waits for it." : "No job waits for another."} This makes one that does:</Nothing>;
+    return <Nothing command="carillon job put b --depends-on a …">{around ? "That job waits for none, and none waits for it." : "No job waits for another."} This makes one that does:</Nothing>;
   }
   const cut = names.length > shown;
   const boxes = layout(cut ? names.slice(0, shown) : names, edges, jobs);

@@ -1,12 +1,13 @@
 import { useState } from "preact/hooks";
 import { call, get, jobPath, nsPath, post, Problem } from "../api";
+import { nextTimes } from "../next";
 import { useAnswer, usePages } from "../query";
 import { go, jobHref, runHref, to } from "../router";
 import { useCan } from "../session";
 import { Table } from "../table";
 import { count, exact, plural } from "../time";
 import type { Backfill, Job, Run } from "../types";
-import { Acting, Copy, Facts, JobLink, Labels, Loading, Nothing, Outcome, Panel, pretty, Trouble, When, Why, type Act } from "../ui";
+import { Acting, Copy, Facts, holdLink, JobLink, Labels, Loading, Nothing, Outcome, Panel, pretty, Trouble, When, Why, type Act } from "../ui";
 import { inWords } from "../words";
 import { BackfillTable } from "./backfills";
 import { Graph } from "./graph";
@@ -62,7 +63,7 @@ function About({ ns, job }: { ns: string; job: Job }) {
       <p class={"why" + (s.hold && !["not_due", "starting"].includes(s.hold.code) ? " held" : "")}>
         {s.hold?.code === "not_due" && s.next_run_time ? <>Its next time is <When at={s.next_run_time} />.</>
           : s.hold ? <><Why of={s.hold} />{" "}
-          <HoldLink ns={ns} job={job} /></>
+          <JobHold ns={ns} job={job} /></>
           : s.phase === "running" ? <>An attempt is in force{s.current_run?.id && <>: <a href={runHref(ns, s.current_run.id)}>see the run</a></>}.</>
           : s.next_run_time ? "It waits for its next time." : "Nothing is to come."}
       </p>
@@ -102,38 +103,23 @@ function About({ ns, job }: { ns: string; job: Job }) {
 // some is a count that is not none.
 const some = (n?: string) => (Number(n ?? 0) > 0 ? count(n) : undefined);
 
-// HoldLink leads to what keeps the job.
-function HoldLink({ ns, job }: { ns: string; job: Job }) {
-  const code = job.status?.hold?.code ?? "";
-  if (["no_consumer", "no_credit", "silent_workers", "queue_paused", "backoff"].includes(code)) return <a href={to("queues", {}, ns)}>See the queues</a>;
-  if (code === "limit") return <a href={to("settings", {}, ns)}>See the limits</a>;
-  if (code === "partition_unowned" || code === "store_away" || code === "node_leaving") return <a href={to("cluster", {}, ns)}>See the cluster</a>;
-  if (code === "depends_on") return <a href={to("graph", { job: job.name }, ns)}>See the graph</a>;
+// JobHold leads to what keeps the job.
+function JobHold({ ns, job }: { ns: string; job: Job }) {
+  const known = holdLink({ ns, job: job.name, hold: job.status?.hold });
+  if (known) return known;
   if (job.status?.current_run?.id) return <a href={runHref(ns, job.status.current_run.id)}>See the run</a>;
   return null;
 }
 
-// Next shows the next ten times. An @every keeps its phase: its times are found from the next one on.
+// Next shows the next ten times.
 function Next({ ns, job }: { ns: string; job: Job }) {
   const next = job.status?.next_run_time;
-  const key = `next ${ns} ${job.schedule} ${job.time_zone} ${job.dst} ${next} ${job.except} ${job.only}`;
+  const key = `next ${ns} ${job.schedule} ${job.time_zone} ${job.dst} ${next} ${job.except} ${job.only} ${job.repeats} ${job.ttl} ${job.status?.counters?.fired}`;
   const times = useAnswer(key, (signal) => nextTimes(ns, job, 10, signal));
   if (!next) return <p class="none">No next time.</p>;
   if (!job.schedule) return <p>Due <When at={next} />, {exact(Date.parse(next))}.</p>;
-  return <><Trouble of={times.problem} />{times.data && <NextTimes times={times.data} zone={job.time_zone || "UTC"} />}</>;
-}
-
-export async function nextTimes(ns: string, job: Job, n: number, signal: AbortSignal): Promise<string[]> {
-  const next = job.status?.next_run_time;
-  if (!next) return [];
-  if (!job.schedule || n === 1) return [next];
-  const now = Date.now(), past = Date.parse(next) < now; // it is due, and waits
-  const a = await call<{ times?: string[] }>("POST", "/v1/schedules:preview", {
-    body: {
-      schedule: job.schedule, time_zone: job.time_zone, dst: job.dst, from: next, count: past ? 1000 : n - 1, namespace: ns, except: job.except, only: job.only,
-    }, signal,
-  });
-  return [next, ...(a.times ?? []).filter((t) => Date.parse(t) > (past ? now : Date.parse(next)))].slice(0, n);
+  return <><Trouble of={times.problem} />{times.data && <NextTimes times={times.data.times} zone={job.time_zone || "UTC"} />}
+    {times.data?.more && <p class="small-print">{times.data.more}</p>}</>;
 }
 
 function History({ ns, name }: { ns: string; name: string }) {

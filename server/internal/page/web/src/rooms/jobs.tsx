@@ -51,7 +51,7 @@ export function JobsRoom({ ns }: { ns: string }) {
       act({
         title: `${button} the selected jobs`, noun: "job", does, typed, button,
         each: [...selected].map((name) => ({
-          name, run: (signal) => call(method, jobPath(ns, name) + (action === "delete" ? "" : ":" + action), { signal, ...(action === "delete" ? {} : { body: {} }) }),
+          name, run: () => call(method, jobPath(ns, name) + (action === "delete" ? "" : ":" + action), action === "delete" ? {} : { body: {} }),
         })),
       });
       return;
@@ -81,7 +81,7 @@ export function JobsRoom({ ns }: { ns: string }) {
       {pages.changes > 0 && <Changes n={pages.changes} reload={pages.reload} />}
       {pages.items.length === 0 ? (
         pages.loading ? <Loading of="jobs" /> : !pages.problem && (
-          <Nothing command={filtered ? undefined : `carillon job put hello --schedule '@every 1m' --queue mail --namespace ${ns}`}>
+          <Nothing command={filtered ? undefined : `carillon job put hello --schedule '@every 1m' --worker mail --namespace ${ns}`}>
             {filtered ? "No job is like that." : "There are no jobs in this namespace yet. This makes one:"}
           </Nothing>
         )

@@ -1,12 +1,13 @@
+import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
-import { get, nsPath } from "../api";
+import { get, nsPath, type Problem } from "../api";
+import { countsFrom, nextTimes } from "../next";
 import { useAnswer } from "../query";
 import { go, setQuery, to, usePlace } from "../router";
 import { clock, count, exact, plural, span } from "../time";
-import type { Job, Queue, Run, Worker } from "../types";
+import type { Cluster, Job, Queue, Run, Worker } from "../types";
 import { Amount, Loading, Nothing, Outcome, Panel, RunLink, Simple, Trouble, When } from "../ui";
 import { grouped, Jobs, listed, prefixOf } from "./dead";
-import { nextTimes } from "./job";
 import { backlog, queuesOf, stateOf } from "./queues";
 import { lateness } from "./runs";
 
@@ -39,7 +40,7 @@ async function coming(ns: string, until: number, signal: AbortSignal): Promise<{
   let whole = !a.next_page_token;
   const alike = new Map<string, Job[]>();
   for (const j of jobs) {
-    const key = JSON.stringify([j.schedule ?? "", j.time_zone, j.dst, j.except, j.only, j.status!.next_run_time, j.schedule ? "" : j.name]);
+    const key = JSON.stringify([j.schedule ?? "", j.time_zone, j.dst, j.except, j.only, j.status!.next_run_time, j.schedule && !j.repeats && !j.ttl && countsFrom(j.schedule) !== "the first" && !/^R\d/i.test(j.schedule) ? "" : j.name]);
     alike.set(key, [...(alike.get(key) ?? []), j]);
   }
   const groups = [...alike.values()];
@@ -49,7 +50,7 @@ async function coming(ns: string, until: number, signal: AbortSignal): Promise<{
     const j = group[0]!;
     const recurs = j.schedule !== undefined && asked++ < mostSchedules;
     if (j.schedule !== undefined && !recurs) whole = false;
-    const all = (await nextTimes(ns, j, recurs ? 400 : 1, signal)).map((t) => Date.parse(t));
+    const all = (await nextTimes(ns, j, recurs ? 400 : 1, signal)).times.map((t) => Date.parse(t));
     for (const name of group.map((g) => g.name)) {
       for (const t of all) if (t < until) times.push([t, name, 1]);
       const last = all[all.length - 1]!;
@@ -71,19 +72,23 @@ export function Overview({ ns }: { ns: string }) {
   }, mostRuns, signal), { every: 10_000, on: (e) => e.type.startsWith("run.") });
   const next = useAnswer(`next ${ns} ${name}`, (signal) => coming(ns, Date.now() + length, signal), { every: 60_000, on: (e) => e.type.startsWith("job.") });
   const queues = useAnswer(`queues ${ns}`, (signal) => queuesOf(ns, signal), { every: 3000, on: (e) => e.type.startsWith("queue.") });
+  const cluster = useAnswer("cluster", (signal) => get<Cluster>("/v1/cluster", {}, signal), { every: 5000 });
   const workers = useAnswer(`workers ${ns}`, (signal) => get<{ workers?: Worker[]; next_page_token?: string }>("/v1/workers", { namespace: ns, page_size: 1000 }, signal), { every: 5000 });
   const dead = useAnswer(`dead ${ns}`, (signal) => listed(ns, { status: "dead" }, 1000, signal), { every: 30_000, on: (e) => e.type === "run.dead" || e.type === "run.succeeded" || e.type === "run.cancelled" });
   const retrying = useAnswer(`retrying ${ns}`, (signal) => listed(ns, { status: ["retrying"] }, 1000, signal), { every: 5000, on: (e) => e.type === "run.retrying" || e.type === "run.succeeded" });
 
   const runs = past.data?.runs ?? [];
+  const since = new Date(Date.now() - length).toISOString();
   const failures = grouped(runs.filter((r) => r.status === "failed" || r.status === "dead"));
+  const ran = runs.filter((r) => r.start_time); // what was skipped, or cancelled before it began, has not run
   const late = runs.filter((r) => r.start_time && (r.attempt ?? 0) <= 1).map((r) => lateness(r)!).sort((a, b) => a - b);
   const waiting = (queues.data?.queues ?? []).filter((q) => backlog(q) > 0 || q.pause).sort((a, b) => Date.parse(a.oldest_due ?? "2200-01-01") - Date.parse(b.oldest_due ?? "2200-01-01"));
   const connected = new Set((workers.data?.workers ?? []).map((w) => w.id)).size;
   return (
     <>
       <h1 class="unseen">Overview</h1>
-      <Health ns={ns} waiting={queues.data && waiting} dead={dead.data} retrying={retrying.data?.runs.length ?? 0} />
+      <Health ns={ns} waiting={queues.data && waiting} unheard={queues.data?.unheard} problem={queues.problem ?? dead.problem} cluster={cluster.data}
+        dead={dead.data} retrying={retrying.data?.runs.length ?? 0} />
       <Trouble of={past.problem} retry={past.reload} />
       <Panel title={`The last ${name} and the next`} aside={<span class="switch" role="group" aria-label="Span">
         {Object.keys(spans).map((s) => <button type="button" key={s} class="small" aria-pressed={s === name} onClick={() => setQuery({ span: s === "hour" ? undefined : s })}>{s}</button>)}</span>}>
@@ -96,13 +101,13 @@ export function Overview({ ns }: { ns: string }) {
         </p>
       </Panel>
       <div class="columns">
-        <Panel title="What failed" aside={<a href={to("runs", { status: "failed,dead", from: new Date(Date.now() - length).toISOString() }, ns)}>all runs that failed</a>}>
+        <Panel title="What failed" aside={<a href={to("runs", { status: "failed,dead", from: since }, ns)}>all runs that failed</a>}>
           {!past.data && !past.problem ? <Loading of="runs" /> : (
             <Simple label="What failed, by job and error" head={["Runs", "Job", "Error", "Newest", "Run"]}
               empty={<Nothing>Nothing has failed in the last {name}.</Nothing>}
               rows={failures.slice(0, 12).map((g) => ({
                 key: g.job + g.error, cells: [
-                  <a class="number bad" href={to("runs", { status: "failed,dead", prefix: prefixOf(g.jobs) }, ns)}>{count(g.runs.length)}</a>, <Jobs ns={ns} of={g} />,
+                  <a class="number bad" href={to("runs", { status: "failed,dead", prefix: prefixOf(g.jobs), from: since }, ns)}>{count(g.runs.length)}</a>, <Jobs ns={ns} of={g} />,
                   <span class="error clip" title={g.error}><bdi>{g.error}</bdi></span>, <When at={g.runs[0]!.finish_time} />, <RunLink ns={ns} id={g.runs[0]!.id} />,
                 ],
               }))} />
@@ -125,7 +130,7 @@ export function Overview({ ns }: { ns: string }) {
         </Panel>
       </div>
       <dl class="tiles">
-        <Tile name={`Ran in the last ${name}`} value={past.data ? count(runs.length) + (past.data.all ? "" : "+") : "…"} />
+        <Tile name={`Ran in the last ${name}`} value={past.data ? count(ran.length) + (past.data.all ? "" : "+") : "…"} />
         <Tile name="Lateness p50" value={late.length ? span(late[Math.floor(late.length / 2)]!) : "–"} />
         <Tile name="Lateness p99" value={late.length ? span(late[Math.min(late.length - 1, Math.floor(late.length * 0.99))]!) : "–"} />
         <Tile name="Retrying" value={count(retrying.data?.runs.length)} href={to("runs", { status: "retrying" }, ns)} />
@@ -141,24 +146,36 @@ function Tile({ name, value, href }: { name: string; value: string; href?: strin
 }
 
 // Health is one line in words: whether all is well, and what is not.
-function Health({ ns, waiting, dead, retrying }: {
-  ns: string; waiting?: Queue[]; dead?: { runs: Run[]; all: boolean }; retrying: number;
+function Health({ ns, waiting, unheard, problem, cluster, dead, retrying }: {
+  ns: string; waiting?: Queue[]; unheard?: string[]; problem?: Problem; cluster?: Cluster; dead?: { runs: Run[]; all: boolean }; retrying: number;
 }) {
+  if (problem && problem.status !== 401) return <Said tone="bad">Whether all is well is not known: <bdi>{problem.detail}</bdi></Said>;
   if (!waiting || !dead) return <p class="health" role="status">…</p>;
   const old = waiting.filter((q) => !q.pause && backlog(q) > 0 && q.oldest_due && Date.now() - Date.parse(q.oldest_due) > 5000);
   const bad = old.filter((q) => ["nobody serves it", "all silent"].includes(stateOf(q)[0]) ||
     (stateOf(q)[0] !== "limited" && Date.now() - Date.parse(q.oldest_due!) > minute));
   const parts = [];
-  parts.push(old.length === 0 ? "Everything that was due has begun." : bad.length === 0 ? "Some runs wait for room or for a limit." : `${plural(bad.length, "queue has", "queues have")} runs that should have begun.`);
+  const paused = waiting.filter((q) => q.pause), kept = paused.filter((q) => backlog(q) > 0);
+  const unowned = (cluster?.partitions ?? []).filter((p) => !p.node).length;
+  if (unowned > 0) parts.push(<>{plural(unowned, "partition has", "partitions have")} <a href={to("cluster")}>no owner</a>: their jobs do not fire. </>);
+  if (unheard?.length) parts.push(<>Not heard from <bdi>{unheard.join(", ")}</bdi>: what waits there is not known. </>);
+  parts.push(old.length === 0 ? (kept.length > 0 ? "What was due has begun, but for what waits in queues that are paused." : unowned > 0 ? "What was due elsewhere has begun."
+    : unheard?.length ? "As far as is known, everything that was due has begun." : "Everything that was due has begun.") : bad.length === 0 ? "Some runs wait for room or for a limit." : `${plural(bad.length, "queue has", "queues have")} runs that should have begun.`);
   for (const q of [...bad, ...old.filter((q) => !bad.includes(q))].slice(0, 3)) {
     const [state] = stateOf(q);
     parts.push(<> {count(backlog(q))} wait in <a href={to("runs", { queue: q.name, status: "staged,running,retrying" }, ns)}><bdi>{q.name}</bdi></a>: {state}.</>);
   }
-  for (const q of waiting.filter((q) => q.pause).slice(0, 3)) parts.push(<> The queue <bdi>{q.name}</bdi> is <a href={to("queues", {}, ns)}>paused</a>.</>);
+  for (const q of [...kept, ...paused.filter((q) => backlog(q) === 0)].slice(0, 3)) {
+    parts.push(<> The queue <bdi>{q.name}</bdi> is <a href={to("queues", {}, ns)}>paused</a>{backlog(q) > 0 && <>: {count(backlog(q))} wait in it</>}.</>);
+  }
   if (dead.runs.length > 0) parts.push(<> <a href={to("dead", {}, ns)}>{plural(dead.runs.length, "run is", "runs are")} dead{dead.all ? "" : " or more"}</a>.</>);
   if (retrying > 0) parts.push(<> {plural(retrying, "run waits", "runs wait")} for another attempt.</>);
-  const tone = bad.length > 0 ? "bad" : dead.runs.length > 0 || old.length > 0 ? "warn" : "good";
-  return <p class={"health " + tone} role="status"><span class="sign" aria-hidden="true">{tone === "good" ? "●" : tone === "warn" ? "◆" : "▲"}</span><span>{parts}</span></p>;
+  const tone = bad.length > 0 || unowned > 0 ? "bad" : dead.runs.length > 0 || old.length > 0 || kept.length > 0 || unheard?.length ? "warn" : "good";
+  return <Said tone={tone}>{parts}</Said>;
+}
+
+function Said({ tone, children }: { tone: "good" | "warn" | "bad"; children: ComponentChildren }) {
+  return <p class={"health " + tone} role="status"><span class="sign" aria-hidden="true">{tone === "good" ? "●" : tone === "warn" ? "◆" : "▲"}</span><span>{children}</span></p>;
 }
 
 // Band shows what ran, by outcome, and what will, in outline. A stretch that is dragged over leads to its runs.

@@ -5,7 +5,7 @@ import { jobHref, to } from "../router";
 import { useCan } from "../session";
 import { count, exact, span } from "../time";
 import type { Run } from "../types";
-import { Acting, Copy, Facts, JobLink, Loading, Outcome, Panel, pretty, Simple, Trouble, When, Why, type Act } from "../ui";
+import { Acting, Copy, Facts, holdLink, JobLink, Loading, Outcome, Panel, pretty, Simple, Trouble, When, Why, type Act } from "../ui";
 import { hasEnded, lateness } from "./runs";
 
 export function RunRoom({ ns, id }: { ns: string; id: string }) {
@@ -45,7 +45,7 @@ export function RunRoom({ ns, id }: { ns: string; id: string }) {
       {r && (
         <>
           {r.hold && <p class="why held"><Why of={r.hold} />{" "}
-            {["no_consumer", "no_credit", "silent_workers", "queue_paused", "backoff"].includes(r.hold.code) && <a href={to("queues", {}, ns)}>See the queues</a>}</p>}
+            {holdLink({ ns, job: r.job, hold: r.hold })}</p>}
           {r.progress && (
             <p class="progress"><progress max={100} value={r.progress.percent ?? 0} aria-label="Progress" /> {count(Math.round(r.progress.percent ?? 0))} %{" "}
               <bdi>{r.progress.message}</bdi> <When at={r.progress.at} /></p>

@@ -85,7 +85,7 @@ export function RunsRoom({ ns }: { ns: string }) {
     if (selected.size > 0) {
       act({
         title: `${button}: the selected runs`, noun: "run", does, button, typed: action === "cancel",
-        each: [...selected].map((id) => ({ name: id, run: (signal) => post(`${runPath(ns, id)}:${action}`, {}, signal) })),
+        each: [...selected].map((id) => ({ name: id, run: () => post(`${runPath(ns, id)}:${action}`) })),
       });
       return;
     }

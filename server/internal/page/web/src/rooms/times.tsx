@@ -12,11 +12,11 @@ export function rowsOf(times: string[], zone: string, from = Date.now()): Row[] 
     for (let start = before, turn = 0; turn < 50; turn++) {
       const change = changeBetween(start, at, zone);
       if (!change) break;
-      const gap = change.minutes > 0;
+      const gap = change.minutes > 0, size = span(Math.abs(change.minutes) * 60_000);
       rows.push({
         at: change.at,
-        mark: `Clocks go ${gap ? "forward" : "back"} ${span(Math.abs(change.minutes) * 60_000)}: ` +
-          `${sign(offset(change.at - 1000, zone))} to ${sign(offset(change.at, zone))}; ${gap ? "an hour of that day does not exist" : "an hour of that day comes twice"}`,
+        mark: `Clocks go ${gap ? "forward" : "back"} ${size}: ` +
+          `${sign(offset(change.at - 1000, zone))} to ${sign(offset(change.at, zone))}; these ${size} ${gap ? "do not exist" : "come twice"} on that day`,
       });
       start = change.at;
     }

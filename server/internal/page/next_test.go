@@ -1,0 +1,97 @@
+//go:build unix
+
+package page_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/carillonhq/carillon/server/internal/server"
+)
+
+// TestTimesThatCome: a job shows the times that it fires at: no more than its runs and its life allow, and those of days
+// and months counted from its first one.
+func TestTimesThatCome(t *testing.T) {
+	b := launch(t)
+	n := start(t, server.Config{})
+	last := time.Date(time.Now().UTC().Year(), 1, 31, 9, 0, 0, 0, time.UTC).Format(time.RFC3339)
+	ends := time.Now().Add(50 * time.Hour).UTC().Truncate(time.Second)
+	for name, job := range map[string]object{
+		"four": {"schedule": "R4/PT15M"}, "two": {"schedule": "0 0 * * *", "repeats": 2},
+		"begun":   {"schedule": "R4/PT6H", "due_time": "0s", "target": n.toSink("/ok")},
+		"life":    {"schedule": "@every 1h", "ttl": "3h"},
+		"ends":    {"schedule": "0 */6 * * *", "ttl": ends.Format(time.RFC3339)},
+		"changed": {"schedule": "@every 1h", "ttl": "3h"},
+		"months":  {"schedule": "R/P1M", "due_time": last}, "several": {"schedule": "@every 7h; 0 */8 * * *"},
+		"later": {"schedule": "@every 5h; 0 0 * * *", "due_time": "90m"},
+	} {
+		if job["target"] == nil {
+			job["target"] = toQueue("q")
+		}
+		n.put(name, job)
+	}
+	n.runID("begun")
+	n.must("PATCH", jobs+"changed", object{"note": "put again"})
+	for n.next("months").Day() == 31 { // until a month is shorter, after which days of the 31st come again
+		n.must("POST", jobs+"months:skip", nil)
+	}
+	created := n.must("GET", jobs+"several", nil)["status"].(object)["create_time"]
+	deferred := n.preview(object{"due_time": "90m", "from": n.must("GET", jobs+"later", nil)["status"].(object)["create_time"]})[0]
+	every := func(name string, d time.Duration, k int) (all []time.Time) {
+		for i := range k {
+			all = append(all, n.next(name).Add(time.Duration(i)*d))
+		}
+		return all
+	}
+	p := b.open(t, n.url, 1200, 900)
+	for name, want := range map[string]struct {
+		times []time.Time
+		more  string
+	}{
+		"four": {every("four", 15*time.Minute, 4), ""}, "two": {every("two", 24*time.Hour, 2), ""},
+		"begun":   {every("begun", 6*time.Hour, 3), "The schedule begins 4 runs at most, and 1 run has begun. Those of triggers and backfills do not count, so more may follow."},
+		"life":    {every("life", time.Hour, 3), ""},
+		"ends":    {every("ends", 6*time.Hour, 1+int(ends.Sub(n.next("ends"))/(6*time.Hour))), ""},
+		"changed": {every("changed", time.Hour, 3), "Its life ends between … and …, so more may follow."},
+		"months":  {n.preview(object{"schedule": "R/P1M", "due_time": last, "from": before(n.next("months"))}), ""},
+		"several": {n.preview(object{"schedule": "@every 7h; 0 */8 * * *", "due_time": created, "from": before(n.next("several"))}), ""},
+		"later":   {n.preview(object{"schedule": "@every 5h; 0 0 * * *", "due_time": deferred.Format(time.RFC3339Nano), "from": before(n.next("later"))}), ""},
+	} {
+		p.visit("/jobs/default/" + name)
+		var text string
+		for _, at := range want.times {
+			text += at.UTC().Format("Mon 2006-01-02 15:04:05 UTC") + "\n"
+		}
+		p.wait(`[...document.querySelectorAll("table.times tbody tr")].map((r) => r.cells[0].textContent + "\n").join("") === ` + js(text))
+		p.wait(`(document.querySelector('section[aria-label="Schedule"] .small-print')?.textContent ?? "")
+  .replace(/between .* and .*,/, "between … and …,") === ` + js(want.more))
+	}
+}
+
+// next is when a job fires next.
+func (n *node) next(job string) time.Time {
+	n.t.Helper()
+	at, err := time.Parse(time.RFC3339, fmt.Sprint(n.must("GET", jobs+job, nil)["status"].(object)["next_run_time"]))
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	return at
+}
+
+// preview is when a schedule fires, as the API says it.
+func (n *node) preview(body object) (all []time.Time) {
+	n.t.Helper()
+	body["count"] = 10
+	times, _ := n.must("POST", "/v1/schedules:preview", body)["times"].([]any)
+	for _, text := range times {
+		at, err := time.Parse(time.RFC3339, fmt.Sprint(text))
+		if err != nil {
+			n.t.Fatal(err)
+		}
+		all = append(all, at)
+	}
+	return all
+}
+
+func before(t time.Time) string { return t.Add(-1).Format(time.RFC3339Nano) }
