@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -286,25 +284,23 @@ func (k *keeper) ListKeys(ctx context.Context, q carillon.KeyQuery) (page carill
 	return page, nil
 }
 
-// find reads a key that the caller administers.
-func (k *keeper) find(ctx context.Context, id string) (*access.Principal, *access.Key, error) {
-	p, err := caller(ctx)
-	if err == nil {
+// find reads a key that the caller administers, and the others; the caller is returned, too.
+func (k *keeper) find(ctx context.Context, id string) (p *access.Principal, key *access.Key, all []access.Key,
+	err error) {
+	if p, err = caller(ctx); err == nil {
 		err = access.CheckID(id)
 	}
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
-	all, _, err := k.node.engine.AccessKeys(ctx)
-	if err != nil {
-		return nil, nil, err
+	if all, _, err = k.node.engine.AccessKeys(ctx); err != nil {
+		return nil, nil, nil, err
 	}
-	i, found := slices.BinarySearchFunc(all, id,
-		func(k access.Key, id string) int { return strings.Compare(k.ID, id) })
+	i, found := access.FindID(all, id)
 	if !found || !p.Administers(all[i].Grants) {
-		return nil, nil, access.NoKey(id)
+		return nil, nil, nil, access.NoKey(id)
 	}
-	return p, &all[i], nil
+	return p, &all[i], all, nil
 }
 
 // RotateKey implements [carillon.Access]. Who rotates a key has what it may do from then on: so he must be
@@ -315,8 +311,11 @@ func (k *keeper) RotateKey(ctx context.Context, id string,
 		return rotated, nil, carillon.Errorf(carillon.InvalidArgument, "overlap", "%s is not from 0s to %s",
 			overlap, carillon.MaxKeyOverlap)
 	}
-	p, key, err := k.find(ctx, id)
+	p, key, all, err := k.find(ctx, id)
 	now := k.node.config.Now()
+	if err == nil && p.Superseded(all) {
+		err = errSuperseded
+	}
 	if err == nil {
 		err = mayRotate(p, key, overlap, now)
 	}
@@ -339,6 +338,12 @@ func (k *keeper) RotateKey(ctx context.Context, id string,
 	return carillon.CreatedKey{Key: next.Shown(now), Secret: secret}, unheard, nil
 }
 
+// errSuperseded is the answer to who would rotate a key by a secret that another one has taken the place of. It
+// may have leaked: whoever has it would put out those who have the newest. When it ends does not tell: the
+// overlap of a key that ends may end with the key.
+var errSuperseded = carillon.Errorf(carillon.PermissionDenied, "",
+	"the API key that was shown has a newer secret: rotate keys with that one")
+
 // mayRotate refuses a rotation that would give its caller more than he has, and one that is no use.
 func mayRotate(p *access.Principal, key *access.Key, overlap time.Duration, now time.Time) error {
 	at := func(t time.Time) string { return t.Format(time.RFC3339) }
@@ -359,7 +364,7 @@ func mayRotate(p *access.Principal, key *access.Key, overlap time.Duration, now 
 
 // RevokeKey implements [carillon.Access].
 func (k *keeper) RevokeKey(ctx context.Context, id string) (unheard []string, err error) {
-	if _, _, err := k.find(ctx, id); err != nil {
+	if _, _, _, err := k.find(ctx, id); err != nil {
 		return nil, err
 	}
 	done, err := k.node.engine.ChangeKey(ctx, message.ChangeKey{ID: id})
