@@ -357,7 +357,7 @@ func (n *Node) Stop() error {
 	if n.endFeeds != nil {
 		n.endFeeds(ctx)
 	}
-	n.trail.close()
+	n.trail.close(ctx)
 	n.finish(ctx)
 	return errors.Join(n.engine.Stop(ctx), n.hub.Close(), closeClients(n))
 }
