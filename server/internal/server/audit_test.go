@@ -401,6 +401,16 @@ func TestRefusalsAreRecorded(t *testing.T) {
 	if res, err := web.Do(put); err != nil || res.StatusCode != http.StatusCreated {
 		t.Fatal(res, err)
 	}
+	login := &browser{t: t, url: "http://" + node.HTTPAddr(), client: web}
+	wrong := strings.Replace(key.Secret, key.Key.ID, viewer.Key.ID, 1)
+	for _, body := range []string{`{"key": "` + wrong + `"}`, `{}`} {
+		if code, text := login.ask("POST", "/v1/session", body); code != http.StatusUnauthorized {
+			t.Error(code, text)
+		}
+	}
+	eventually(t, "refused logins are recorded", func() bool {
+		return len(a.entries(carillon.AuditQuery{Action: "BeginSession", Outcome: "unauthenticated"})) == 2
+	})
 	const flood = 400
 	for range flood {
 		res, err := web.Get("http://" + node.HTTPAddr() + "/v1/namespaces/default/jobs")
