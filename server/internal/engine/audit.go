@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/internal/audit"
@@ -53,18 +54,24 @@ func serveRecordAudit(ctx context.Context, p *partitionRunner, m message.RecordA
 	})
 }
 
-// sweepAudit removes some audit entries that are too old or too many, if there are any.
-func sweepAudit(p *partitionRunner, now int64) {
-	q, ok := p.m.Audit.Sweeps()
+// sweepAudit removes some audit entries that are too old or too many, if there are any. If there are more, the
+// next poll goes on.
+func sweepAudit(p *partitionRunner, now int64, begins bool) {
+	p.timers.sweepOn = false
+	q, ok := p.m.Audit.Sweeps(now, begins)
 	if !ok {
 		return
 	}
 	oldest, err := look(&p.reads, p.shard.MetaRecords, q)
-	if err != nil {
+	switch {
+	case err == nil:
+		p.timers.sweepOn = p.m.Audit.Sweep(oldest, now)
+	case errors.Is(err, store.ErrDamaged):
 		p.reads.failed(err)
-		return
+		p.timers.sweepOn = p.m.Audit.LeaveAlone(now)
+	default:
+		p.reads.failed(err)
 	}
-	p.timers.sweepOn = p.m.Audit.Sweep(oldest, now) // the next poll goes on
 }
 
 // recordedCalls tells of the audit entries of a durable batch.
