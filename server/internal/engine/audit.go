@@ -9,7 +9,6 @@ import (
 	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/store"
-	"github.com/carillonhq/carillon/server/store/codec"
 )
 
 // record records who has made a call with the batch that is being filled, which is that of what the call has
@@ -71,22 +70,5 @@ func sweepAudit(p *partitionRunner, now int64, begins bool) {
 		p.timers.sweepOn = p.m.Audit.LeaveAlone(now)
 	default:
 		p.reads.failed(err)
-	}
-}
-
-// recordedCalls tells of the audit entries of a durable batch.
-func (e *Engine) recordedCalls(records []store.MetaRecord) {
-	told := e.cfg.Events.Recorded
-	for i := range records {
-		r := &records[i]
-		if told == nil || r.Kind != store.KindAudit || r.Value == nil {
-			continue
-		}
-		entry, err := codec.DecodeAudit(r.Value)
-		if err != nil { // this node has just encoded it
-			e.log.Error("an audit entry cannot be read", "key", r.Key, "error", err)
-			continue
-		}
-		told(r.Key, &entry, store.AuditHash(r.Key, r.Value))
 	}
 }

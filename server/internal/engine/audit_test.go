@@ -1,9 +1,12 @@
 package engine_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -241,6 +244,43 @@ func TestAuditListPassesDamage(t *testing.T) {
 			}
 		}
 		n.stop()
+	})
+}
+
+// TestASlowLogKeepsNobodyWaiting: while who is told of entries stalls, calls are answered. Later he is told of
+// all of them but those that were too many, whose number is logged.
+func TestASlowLogKeepsNobodyWaiting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var text bytes.Buffer
+		stalled, told := make(chan struct{}), 0
+		n := startWith(t, engine.Config{Store: memory.New(memory.Options{Partitions: 1}),
+			Log: slog.New(slog.NewTextHandler(&text, nil)),
+			Events: engine.Events{Recorded: func(string, *store.AuditEntry, []byte) {
+				<-stalled
+				told++
+			}}})
+		long := strings.Repeat("x", 1<<20)
+		const entries = 9
+		for range entries {
+			if err := n.Record(t.Context(), &store.AuditEntry{Action: "DrainNode", Resource: long}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if told > 0 {
+			t.Error("it does not stall")
+		}
+		close(stalled)
+		synctest.Wait()
+		if told != 3 || !strings.Contains(text.String(), "left_out=6") {
+			t.Errorf("told of %d of %d: %s", told, entries, text.String())
+		}
+		if err := n.Record(t.Context(), &store.AuditEntry{Action: "DrainNode"}); err != nil {
+			t.Fatal(err)
+		}
+		n.stop()
+		if told != 4 {
+			t.Error("one that was recorded before a stop was not told of")
+		}
 	})
 }
 

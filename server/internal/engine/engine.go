@@ -130,7 +130,8 @@ type Events struct {
 	QuotaRefused func(quota string) // a change of a job; by the name of the quota: jobs, payload_bytes or puts
 	// Reports for an owner that refuses them for good or does not exist.
 	Dropped func(n int)
-	// Recorded: an audit entry is durable, with its key and its hash.
+	// Recorded: an audit entry is durable, with its key and its hash. It may take its time, but if it takes too
+	// long for too many of them, it is not called for some, and the log says for how many.
 	Recorded func(key string, e *store.AuditEntry, hash []byte)
 	ReachEvents
 }
@@ -182,6 +183,7 @@ type Engine struct {
 	drain        context.CancelFunc
 	ownershipLog ownershipLog
 	deadLog      deadLog
+	auditLog     auditLog
 	clock        time.Time // zero point of Engine.elapsed
 	limiter      *limiter
 	claims       *claims
@@ -218,6 +220,7 @@ func New(cfg Config) *Engine {
 	}
 	e.serving, e.drain = context.WithCancel(context.Background())
 	e.ownershipLog.log, e.deadLog.log = e.log, e.log
+	e.auditLog.log, e.auditLog.told = e.log, cfg.Events.Recorded
 	e.settings = newSettings()
 	e.partitions.calendars = e.settings.dates
 	e.dependencies = &dependencies{partitions: e.partitions,
@@ -375,6 +378,7 @@ func (e *Engine) Stop(ctx context.Context) error {
 		e.watches.tail.close()
 		e.ownershipLog.flush()
 		e.deadLog.flush()
+		e.auditLog.flush()
 		close(ended)
 	}()
 	select {
