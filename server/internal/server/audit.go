@@ -373,6 +373,24 @@ func logRecorded(log *slog.Logger) func(key string, e *store.AuditEntry, hash []
 	}
 }
 
+// own returns ctx for a change that the node makes by itself, for somebody; done says that it is made.
+func (t *trail) own(ctx context.Context, by, action, resource string) (_ context.Context, done func()) {
+	if t == nil {
+		return ctx, func() {}
+	}
+	e := t.entryOf(ctx, &access.Subject{Action: action, Resource: resource})
+	e.Principal, e.Outcome = by, carillon.AuditOK
+	if !t.stores {
+		return ctx, func() { audit.Log(t.node.config.auditLog(), e) }
+	}
+	c := audit.NewCall(e)
+	return audit.With(ctx, c), func() {
+		if !c.IsStored() {
+			_ = t.record(ctx, e) // which says so if it is not
+		}
+	}
+}
+
 // commands returns ctx for commands, which their partitions record with what they change; ended logs those
 // that are done, if no partition does.
 func (t *trail) commands(ctx context.Context) (_ context.Context, ended func(c *message.Command)) {

@@ -20,6 +20,8 @@ import (
 // in case it was not told.
 type keeper struct {
 	node *Node
+	// read reads the keys, in the order of their ids, without those that are damaged.
+	read func(context.Context) (all []access.Key, damaged []error, err error)
 	ring access.Keyring
 
 	reading sync.Mutex // held while keys are read: what is read later is newer
@@ -56,26 +58,35 @@ func keepKeys(ctx context.Context, n *Node) error {
 		return nil
 	}
 	life, end := context.WithCancel(context.Background())
-	k := &keeper{node: n, end: end}
+	k := &keeper{node: n, read: n.engine.AccessKeys, end: end}
 	if err := k.reload(ctx); err != nil {
 		end()
 		return fmt.Errorf("API keys: %w", err)
 	}
-	if file := n.config.BootstrapKeyFile; file != "" {
+	switch file := n.config.BootstrapKeyFile; {
+	case file != "" && k.has(): // it may be gone
+		n.config.Log.Info("the store has API keys, so the file with a first one is ignored", "file", file)
+	case file != "":
 		first, err := firstKeyFrom(file, n.config.Now())
 		if err != nil {
 			end()
 			return fmt.Errorf("bootstrap_key_file: %w", err)
 		}
 		k.first = &first
-	} else if k.ring.Len() == 0 {
+	case k.ring.Len() == 0:
 		n.config.Log.Warn("there is no API key yet, so nobody may do anything: give one with --bootstrap-key-file, " +
 			"or stop the nodes and make one with carillon key create --admin --store URL")
 	}
 	n.keeper = k
 	n.engine.AlsoReload(k.reload)
-	k.done.Go(func() { k.follow(life) })
+	k.begin(life)
 	return nil
+}
+
+// begin follows the keys until life ends.
+func (k *keeper) begin(life context.Context) {
+	k.done.Go(func() { k.follow(life) })
+	k.done.Go(func() { k.endOverlaps(life) })
 }
 
 // refuseOpen is an error if the store has keys, and this node was started as if there were none: it would let
@@ -126,7 +137,6 @@ func (k *keeper) follow(life context.Context) {
 			return
 		case <-t.C:
 		}
-		k.ring.EndOverlaps(k.node.config.Now()) // whether the store answers or not
 		err := k.reload(life)
 		if err != nil && !failing && life.Err() == nil {
 			k.node.config.Log.Warn("API keys cannot be read: those that were revoked meanwhile still open the node", "error", err)
@@ -139,13 +149,28 @@ func (k *keeper) follow(life context.Context) {
 	}
 }
 
+// endOverlaps ends what has begun by secrets that are over, until life ends: by the node's clock, whether the
+// store answers or not, and however long that takes.
+func (k *keeper) endOverlaps(life context.Context) {
+	t := time.NewTicker(keysEvery)
+	defer t.Stop()
+	for {
+		select {
+		case <-life.Done():
+			return
+		case <-t.C:
+			k.ring.EndOverlaps(k.node.config.Now())
+		}
+	}
+}
+
 // reload reads the keys.
 func (k *keeper) reload(ctx context.Context) error {
 	k.reading.Lock()
 	defer k.reading.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, keysWithin)
 	defer cancel()
-	all, damaged, err := k.node.engine.AccessKeys(ctx)
+	all, damaged, err := k.read(ctx)
 	if err != nil {
 		return err
 	}
@@ -229,7 +254,7 @@ func (k *keeper) mayCreate(ctx context.Context, p *access.Principal, n *carillon
 	if p.AdministersAll() {
 		return nil
 	}
-	all, _, err := k.node.engine.AccessKeys(ctx)
+	all, _, err := k.read(ctx)
 	if err != nil {
 		return err
 	}
@@ -266,7 +291,7 @@ func (k *keeper) ListKeys(ctx context.Context, q carillon.KeyQuery) (page carill
 	if err != nil {
 		return page, err
 	}
-	all, _, err := k.node.engine.AccessKeys(ctx)
+	all, _, err := k.read(ctx)
 	if err != nil {
 		return page, err
 	}
@@ -293,7 +318,7 @@ func (k *keeper) find(ctx context.Context, id string) (p *access.Principal, key 
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	if all, _, err = k.node.engine.AccessKeys(ctx); err != nil {
+	if all, _, err = k.read(ctx); err != nil {
 		return nil, nil, nil, err
 	}
 	i, found := access.FindID(all, id)

@@ -160,10 +160,10 @@ func (n *Node) start(ctx context.Context) error {
 		Backfills: n.backfills, Partitions: n.partitions, Trouble: n.trouble.Lasts,
 		Damaged: n.trouble.DamagedTables, Requests: n.requests,
 	})
+	keepTrail(n)
 	if err := errors.Join(keepKeys(ctx, n), followCallers(n)); err != nil {
 		return errors.Join(err, n.Stop(), n.leave())
 	}
-	keepTrail(n)
 	n.endHome = n.keepHome()
 	n.endFeeds = startFeeds(n)
 	return nil
