@@ -16,8 +16,8 @@ import (
 const atOnce = 1000
 
 // Examine reads all chains of a partition, in the order of their names, and compares them with heads that
-// were noted elsewhere. Entries may be added and removed meanwhile. What the store has lost is told of as what
-// is wrong with a chain.
+// were noted elsewhere. Entries may be added and removed meanwhile. What the store has lost is told of as
+// what is wrong with a chain.
 func Examine(ctx context.Context, shard store.Shard, partition int,
 	noted map[string][]carillon.AuditHead) ([]carillon.AuditChain, error) {
 	names, lost, err := chains(ctx, shard)

@@ -37,6 +37,7 @@ func changingJob(ctx context.Context, needs func(carillon.Key) call) func(carill
 // audits implements [carillon.Audit]; the list is in audit_list.go.
 type audits struct {
 	partitions *partitions
+	lines      *auditLog
 }
 
 // Record records an entry by itself: of a call that has changed nothing in one partition alone. It returns
@@ -53,8 +54,8 @@ func serveRecordAudit(ctx context.Context, p *partitionRunner, m message.RecordA
 	})
 }
 
-// sweepAudit removes some audit entries that are too old or too many, if there are any. If there are more, the
-// next poll goes on.
+// sweepAudit removes some audit entries that are too old or too many, if there are any. If there are more,
+// the next poll goes on.
 func sweepAudit(p *partitionRunner, now int64, begins bool) {
 	p.timers.sweepOn = false
 	q, ok := p.m.Audit.Sweeps(now, begins)

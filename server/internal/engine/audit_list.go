@@ -179,8 +179,8 @@ func (s *auditSource) entries(ctx context.Context, from uint64, some int) ([]sto
 		After: store.AuditKey(s.name, from-1), Limit: some})
 }
 
-// timeFrom returns the time of the first entry from a number on that can be read. One that is damaged is shown
-// with the time of the next one: so the times of a chain never decrease, whatever is damaged.
+// timeFrom returns the time of the first entry from a number on that can be read. One that is damaged is
+// shown with the time of the next one: so the times of a chain never decrease, whatever is damaged.
 func (s *auditSource) timeFrom(ctx context.Context, n uint64) (int64, error) {
 	for some := 1; n <= s.last; some = mostRead {
 		records, err := s.entries(ctx, n, some)

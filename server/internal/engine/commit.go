@@ -204,7 +204,7 @@ func (l *lane) settle(err error) {
 			c.answer(err)
 		}
 		if err == nil {
-			l.e.auditLog.note(g.writes[i].Batch.MetaRecords)
+			l.e.audits.lines.note(g.writes[i].Batch.MetaRecords)
 		}
 	}
 	clear(g.writes)

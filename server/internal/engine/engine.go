@@ -183,7 +183,6 @@ type Engine struct {
 	drain        context.CancelFunc
 	ownershipLog ownershipLog
 	deadLog      deadLog
-	auditLog     auditLog
 	clock        time.Time // zero point of Engine.elapsed
 	limiter      *limiter
 	claims       *claims
@@ -220,7 +219,6 @@ func New(cfg Config) *Engine {
 	}
 	e.serving, e.drain = context.WithCancel(context.Background())
 	e.ownershipLog.log, e.deadLog.log = e.log, e.log
-	e.auditLog.log, e.auditLog.told = e.log, cfg.Events.Recorded
 	e.settings = newSettings()
 	e.partitions.calendars = e.settings.dates
 	e.dependencies = &dependencies{partitions: e.partitions,
@@ -247,7 +245,7 @@ func New(cfg Config) *Engine {
 		calendars: &calendars{e.partitions, e.settings},
 		quotas:    quotas,
 		keys:      keys{e.partitions},
-		audits:    audits{e.partitions},
+		audits:    audits{e.partitions, &auditLog{log: e.log, told: cfg.Events.Recorded}},
 	}
 	e.reach = &reach{now: cfg.Now, told: cfg.Events.ReachEvents,
 		catchUp: newCatchUp(cfg.CatchUpRate, e.elapsed, e.whole)}
@@ -378,7 +376,7 @@ func (e *Engine) Stop(ctx context.Context) error {
 		e.watches.tail.close()
 		e.ownershipLog.flush()
 		e.deadLog.flush()
-		e.auditLog.flush()
+		e.audits.lines.flush()
 		close(ended)
 	}()
 	select {

@@ -133,8 +133,8 @@ func (h *handler) tell(w http.ResponseWriter, p *access.Principal) {
 		p.Expires))
 }
 
-// beginSession begins a session by an API key. As nothing has judged its caller before, it says itself whom it
-// has refused.
+// beginSession begins a session by an API key. As nothing has judged its caller before, it says itself whom
+// it has refused.
 func (h *handler) beginSession(w http.ResponseWriter, r *http.Request, _ found) (string, error) {
 	const method = "BeginSession"
 	err := h.login(w, r)

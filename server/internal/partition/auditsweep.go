@@ -33,12 +33,13 @@ func (l *AuditLog) Sweeps(now int64, begins bool) (q store.MetaQuery, ok bool) {
 	if begins {
 		s.step, s.toLook = auditStep, s.toLook[:0]
 		for _, name := range slices.Sorted(maps.Keys(l.chains)) {
-			if _, known := s.oldest[name]; !known && !s.left[name] && l.chains[name].First <= l.chains[name].Last {
+			c := l.chains[name]
+			if _, known := s.oldest[name]; !known && !s.left[name] && c.First <= c.Last {
 				s.toLook = append(s.toLook, name)
 			}
 		}
 	}
-	limit := 0
+	var limit int
 	switch {
 	case len(s.toLook) > 0:
 		s.asked, s.toLook = s.toLook[0], s.toLook[1:]
@@ -54,8 +55,8 @@ func (l *AuditLog) Sweeps(now int64, begins bool) (q store.MetaQuery, ok bool) {
 		After: store.AuditKey(s.asked, l.chains[s.asked].First-1)}, true
 }
 
-// excess returns the chain with the oldest entry, and how many of its entries to read so as to remove them; 0:
-// none is to be removed.
+// excess returns the chain with the oldest entry, and how many of its entries to read so as to remove them;
+// 0: none is to be removed.
 func (l *AuditLog) excess(now int64) (name string, limit int) {
 	s := &l.sweep
 	if len(s.oldest) == 0 {

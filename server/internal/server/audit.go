@@ -162,8 +162,8 @@ func auditorOf(n *Node) access.Auditor {
 	return n.trail
 }
 
-// close records what is left, until ctx ends or it has taken too long: the rest is in the log alone. Nil: there
-// is nothing.
+// close records what is left, until ctx ends or it has taken too long: the rest is in the log alone. Nil:
+// there is nothing.
 func (t *trail) close(ctx context.Context) {
 	if t == nil {
 		return
@@ -220,8 +220,9 @@ func (t *trail) Begin(ctx context.Context, method string, m any) (context.Contex
 	}
 	subject := access.SubjectOf(method, m)
 	e := t.entryOf(ctx, &subject)
-	alone := func(reply any, err error) error { return t.ended(ctx, e, nil, effect == access.Spreads, reply, err) }
-	if effect == access.Spreads {
+	spreads := effect == access.Spreads
+	alone := func(reply any, err error) error { return t.ended(ctx, e, nil, spreads, reply, err) }
+	if spreads {
 		begun := *e
 		begun.Outcome = carillon.AuditBegun
 		if err := t.record(ctx, &begun); err != nil {
@@ -229,11 +230,13 @@ func (t *trail) Begin(ctx context.Context, method string, m any) (context.Contex
 				err)
 		}
 	}
-	if effect == access.Spreads || !t.stores {
+	if spreads || !t.stores {
 		return audit.With(ctx, nil), alone, nil
 	}
 	c := audit.NewCall(e)
-	return audit.With(ctx, c), func(reply any, err error) error { return t.ended(ctx, e, c, false, reply, err) }, nil
+	return audit.With(ctx, c), func(reply any, err error) error {
+		return t.ended(ctx, e, c, false, reply, err)
+	}, nil
 }
 
 // ended records how a call has ended, unless that is recorded with what it has changed. What was recorded as

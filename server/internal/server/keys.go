@@ -363,8 +363,8 @@ func (k *keeper) RotateKey(ctx context.Context, id string,
 	return carillon.CreatedKey{Key: next.Shown(now), Secret: secret}, unheard, nil
 }
 
-// errSuperseded is the answer to who would rotate a key by a secret that another one has taken the place of. It
-// may have leaked: whoever has it would put out those who have the newest. When it ends does not tell: the
+// errSuperseded is the answer to who would rotate a key by a secret that another one has taken the place of.
+// It may have leaked: whoever has it would put out those who have the newest. When it ends does not tell: the
 // overlap of a key that ends may end with the key.
 var errSuperseded = carillon.Errorf(carillon.PermissionDenied, "",
 	"the API key that was shown has a newer secret: rotate keys with that one")

@@ -32,12 +32,12 @@ func TestOverlapsEndWithoutTheStore(t *testing.T) {
 		next, _ := key.Rotate("test", time.Second, time.Now())
 		k.ring.Replace([]access.Key{next})
 		k.begin(life)
-		time.Sleep(time.Second - 1)
+		time.Sleep(time.Second - 1) //nolint:forbidigo // in a bubble
 		synctest.Wait()
 		if stream.Err() != nil {
 			t.Error("a stream of the old secret has ended before that")
 		}
-		time.Sleep(time.Second)
+		time.Sleep(time.Second) //nolint:forbidigo // in a bubble
 		synctest.Wait()
 		if stream.Err() == nil {
 			t.Error("a stream goes on whose secret is over")

@@ -69,10 +69,10 @@ func TestWhatIsLeftOutIsNotForgotten(t *testing.T) {
 			trail.Refused(t.Context(), "", nil, errRefused)
 		}
 		synctest.Wait()
-		time.Sleep(countEvery + time.Second)
+		time.Sleep(countEvery + time.Second) //nolint:forbidigo // in a bubble
 		synctest.Wait()
 		away = false
-		time.Sleep(countEvery)
+		time.Sleep(countEvery) //nolint:forbidigo // in a bubble
 		synctest.Wait()
 		if stored != 7 {
 			t.Errorf("%d were left out, and 7 were", stored)
