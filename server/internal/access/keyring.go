@@ -182,7 +182,8 @@ func (r *Keyring) byHash(id string, hash Hash, now time.Time) (*Principal, error
 		s := &e.secrets[i]
 		if subtle.ConstantTimeCompare(s.hash[:], hash[:]) == 1 && !s.over(now) {
 			e.used(hourOf(now))
-			return &Principal{Kind: KindKey, ID: id, Grants: e.key.Grants, Expires: s.ends, from: s.from}, nil
+			return &Principal{Kind: KindKey, ID: id, Grants: e.key.Grants, Expires: s.ends, from: s.from,
+				secret: hash}, nil
 		}
 	}
 	return nil, errKey

@@ -27,11 +27,28 @@ type Principal struct {
 	Grants  []carillon.AccessGrant
 	Expires time.Time // zero: never
 
-	from *bond // what the grants rest on; nil: nothing that ends
+	from   *bond // what the grants rest on; nil: nothing that ends
+	secret Hash  // of the key's secrets the one that was shown; KindKey's
 }
 
 // String names the principal as a creator of keys.
 func (p *Principal) String() string { return strings.TrimSpace(string(p.Kind) + " " + p.ID) }
+
+// Superseded reports whether the principal has shown a secret of a key that is not the newest one, by the
+// keys as the store has them: another node may have rotated the key a moment ago. They are in the order of
+// their ids.
+func (p *Principal) Superseded(keys []Key) bool {
+	if p.Kind != KindKey {
+		return false
+	}
+	i, found := FindID(keys, p.ID)
+	return !found || keys[i].Hash != p.secret
+}
+
+// FindID looks for a key among those that are in the order of their ids.
+func FindID(keys []Key, id string) (i int, found bool) {
+	return slices.BinarySearchFunc(keys, id, func(k Key, id string) int { return strings.Compare(k.ID, id) })
+}
 
 type contextKey struct{}
 

@@ -2,6 +2,8 @@ package audit
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -14,10 +16,11 @@ import (
 const atOnce = 1000
 
 // Examine reads all chains of a partition, in the order of their names, and compares them with heads that
-// were noted elsewhere. Entries may be added and removed meanwhile.
+// were noted elsewhere. Entries may be added and removed meanwhile. What the store has lost is told of as
+// what is wrong with a chain.
 func Examine(ctx context.Context, shard store.Shard, partition int,
 	noted map[string][]carillon.AuditHead) ([]carillon.AuditChain, error) {
-	names, err := chains(ctx, shard)
+	names, lost, err := chains(ctx, shard)
 	if err != nil {
 		return nil, err
 	}
@@ -29,16 +32,25 @@ func Examine(ctx context.Context, shard store.Shard, partition int,
 		}
 		all = append(all, c)
 	}
+	if lost != nil {
+		all = append(all, carillon.AuditChain{Partition: partition,
+			Broken: fmt.Sprintf("there may be more chains, whose names cannot be read: %v", lost)})
+	}
 	return all, nil
 }
 
 // chains returns the names of all chains, also of those of which only the record or only entries are there.
-func chains(ctx context.Context, shard store.Shard) (names []string, err error) {
+// lost is why there may be others.
+func chains(ctx context.Context, shard store.Shard) (names []string, lost, err error) {
 	for after := ""; ; {
 		q := store.MetaQuery{Kind: store.KindAuditChain, After: after, Limit: atOnce}
 		page, err := shard.MetaRecords(ctx, q)
+		if errors.Is(err, store.ErrDamaged) {
+			lost = err
+			break
+		}
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		for _, r := range page {
 			names = append(names, r.Key)
@@ -48,10 +60,21 @@ func chains(ctx context.Context, shard store.Shard) (names []string, err error) 
 		}
 		after = page[len(page)-1].Key
 	}
+	recorded := names
 	for after := ""; ; {
 		page, err := shard.MetaRecords(ctx, store.MetaQuery{Kind: store.KindAudit, After: after, Limit: 1})
+		if errors.Is(err, store.ErrDamaged) {
+			// It goes on behind the next chain that is known: if the damage is there, it is found with it.
+			i := slices.IndexFunc(recorded, func(name string) bool { return name+"/\xff" > after })
+			if i < 0 {
+				lost = err
+				break
+			}
+			after = recorded[i] + "/\xff"
+			continue
+		}
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if len(page) == 0 {
 			break
@@ -60,12 +83,15 @@ func chains(ctx context.Context, shard store.Shard) (names []string, err error) 
 		names, after = append(names, name), name+"/\xff"
 	}
 	slices.Sort(names)
-	return slices.Compact(names), nil
+	return slices.Compact(names), lost, nil
 }
 
 // Chain reads the record of a chain; nil: there is none, or it is damaged.
 func Chain(ctx context.Context, shard store.Shard, name string) (*store.AuditChain, error) {
 	page, err := shard.MetaRecords(ctx, store.MetaQuery{Kind: store.KindAuditChain, Prefix: name, Limit: 1})
+	if errors.Is(err, store.ErrDamaged) {
+		return nil, nil
+	}
 	if err != nil || len(page) == 0 || page[0].Key != name {
 		return nil, err
 	}
@@ -116,7 +142,14 @@ func feed(ctx context.Context, shard store.Shard, v *Verifier,
 	q := store.MetaQuery{Kind: store.KindAudit, Prefix: name + "/", Limit: atOnce}
 	for {
 		page, err := shard.MetaRecords(ctx, q)
-		if err != nil {
+		switch {
+		case errors.Is(err, store.ErrDamaged) && q.Limit > 1:
+			q.Limit = 1 // where is it?
+			continue
+		case errors.Is(err, store.ErrDamaged):
+			v.Lost()
+			return nil, nil
+		case err != nil:
 			return nil, err
 		}
 		for i := range page {

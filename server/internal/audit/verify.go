@@ -101,6 +101,12 @@ func (v *Verifier) Take(r *store.MetaRecord) {
 	v.last = e
 }
 
+// Lost says that the store has lost the next entry, and what follows is not examined.
+func (v *Verifier) Lost() {
+	v.settle(nil)
+	v.failf(v.next, "entry %d, or one that follows, cannot be read: the store is damaged", v.next)
+}
+
 // settle says which of two entries was changed that do not fit, by the hash that the next one has of the
 // second; nil: there is none.
 func (v *Verifier) settle(previous []byte) {

@@ -2,13 +2,13 @@ package engine
 
 import (
 	"context"
+	"errors"
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/internal/audit"
 	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/store"
-	"github.com/carillonhq/carillon/server/store/codec"
 )
 
 // record records who has made a call with the batch that is being filled, which is that of what the call has
@@ -37,6 +37,7 @@ func changingJob(ctx context.Context, needs func(carillon.Key) call) func(carill
 // audits implements [carillon.Audit]; the list is in audit_list.go.
 type audits struct {
 	partitions *partitions
+	lines      *auditLog
 }
 
 // Record records an entry by itself: of a call that has changed nothing in one partition alone. It returns
@@ -53,33 +54,22 @@ func serveRecordAudit(ctx context.Context, p *partitionRunner, m message.RecordA
 	})
 }
 
-// sweepAudit removes some audit entries that are too old or too many, if there are any.
-func sweepAudit(p *partitionRunner, now int64) {
-	q, ok := p.m.Audit.Sweeps()
+// sweepAudit removes some audit entries that are too old or too many, if there are any. If there are more,
+// the next poll goes on.
+func sweepAudit(p *partitionRunner, now int64, begins bool) {
+	p.timers.sweepOn = false
+	q, ok := p.m.Audit.Sweeps(now, begins)
 	if !ok {
 		return
 	}
 	oldest, err := look(&p.reads, p.shard.MetaRecords, q)
-	if err != nil {
+	switch {
+	case err == nil:
+		p.timers.sweepOn = p.m.Audit.Sweep(oldest, now)
+	case errors.Is(err, store.ErrDamaged):
 		p.reads.failed(err)
-		return
-	}
-	p.timers.sweepOn = p.m.Audit.Sweep(oldest, now) // the next poll goes on
-}
-
-// recordedCalls tells of the audit entries of a durable batch.
-func (e *Engine) recordedCalls(records []store.MetaRecord) {
-	told := e.cfg.Events.Recorded
-	for i := range records {
-		r := &records[i]
-		if told == nil || r.Kind != store.KindAudit || r.Value == nil {
-			continue
-		}
-		entry, err := codec.DecodeAudit(r.Value)
-		if err != nil { // this node has just encoded it
-			e.log.Error("an audit entry cannot be read", "key", r.Key, "error", err)
-			continue
-		}
-		told(r.Key, &entry, store.AuditHash(r.Key, r.Value))
+		p.timers.sweepOn = p.m.Audit.LeaveAlone(now)
+	default:
+		p.reads.failed(err)
 	}
 }

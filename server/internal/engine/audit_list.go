@@ -117,7 +117,10 @@ type auditSource struct {
 	shard store.Shard
 	name  string
 	first uint64
+	last  uint64
+	time  int64  // of the last one
 	end   uint64 // the entry before which it is read on
+	newer int64  // its time; 0: it is not known yet
 	begun bool
 }
 
@@ -129,7 +132,8 @@ func auditSources(ctx context.Context, shard store.Shard) (all []auditSource, er
 		if err != nil {
 			continue // a verification tells of it
 		}
-		all = append(all, auditSource{shard: shard, name: r.Key, first: c.First, end: c.Last + 1})
+		all = append(all, auditSource{shard: shard, name: r.Key, first: c.First, last: c.Last, time: c.Time,
+			end: c.Last + 1})
 	}
 	return all, err
 }
@@ -145,20 +149,60 @@ func (s *auditSource) read(ctx context.Context, q *carillon.AuditQuery, after *c
 	}
 	for len(some) == 0 && s.end > s.first {
 		from := s.end - min(uint64(n), s.end-s.first)
-		records, err := s.shard.MetaRecords(ctx, store.MetaQuery{Kind: store.KindAudit, Prefix: s.name + "/",
-			After: store.AuditKey(s.name, from-1), Limit: int(s.end - from)})
+		records, err := s.entries(ctx, from, int(s.end-from))
 		if err != nil {
 			return nil, false, err
 		}
 		for i := range slices.Backward(records) {
-			if e, n := auditEntryOf(&records[i]); n >= from && n < s.end {
-				some = append(some, e)
+			e, n := auditEntryOf(&records[i])
+			if n < from || n >= s.end {
+				continue
 			}
+			if e.Outcome != auditDamaged {
+				s.newer = e.Time.UnixNano()
+			} else if s.newer == 0 {
+				if s.newer, err = s.timeFrom(ctx, n+1); err != nil {
+					return nil, false, err
+				}
+			}
+			e.Time = instant(s.newer)
+			some = append(some, e)
 		}
 		s.end = from
 	}
 	return some, s.end <= s.first, nil
 }
+
+// entries reads some entries from a number on, oldest first.
+func (s *auditSource) entries(ctx context.Context, from uint64, some int) ([]store.MetaRecord, error) {
+	return s.shard.MetaRecords(ctx, store.MetaQuery{Kind: store.KindAudit, Prefix: s.name + "/",
+		After: store.AuditKey(s.name, from-1), Limit: some})
+}
+
+// timeFrom returns the time of the first entry from a number on that can be read. One that is damaged is
+// shown with the time of the next one: so the times of a chain never decrease, whatever is damaged.
+func (s *auditSource) timeFrom(ctx context.Context, n uint64) (int64, error) {
+	for some := 1; n <= s.last; some = mostRead {
+		records, err := s.entries(ctx, n, some)
+		if err != nil {
+			return 0, err
+		}
+		for i := range records {
+			if e, err := codec.DecodeAudit(records[i].Value); err == nil {
+				return e.Time, nil
+			}
+		}
+		if len(records) < some {
+			break
+		}
+		_, last, _ := store.ParseAuditKey(records[some-1].Key)
+		n = max(n, last) + 1
+	}
+	return s.time, nil
+}
+
+// auditDamaged is the outcome of an entry that cannot be read.
+const auditDamaged = "damaged"
 
 // auditEntryOf returns an entry as callers see it; n is 0 if the record is none. One that is damaged has its
 // place alone.
@@ -170,7 +214,7 @@ func auditEntryOf(r *store.MetaRecord) (e carillon.AuditEntry, n uint64) {
 		Namespace: d.Namespace, Resource: d.Resource, Outcome: d.Outcome, RequestID: d.Request, Fields: d.Fields,
 		LeftOut: d.LeftOut}
 	if err != nil {
-		e.Outcome = "damaged"
+		e.Outcome = auditDamaged
 	}
 	return e, n
 }
@@ -199,16 +243,19 @@ func (s *auditSource) endAt(ctx context.Context, at int64) error {
 	low, high := s.first, s.end
 	for low < high {
 		middle := low + (high-low)/2
-		records, err := s.shard.MetaRecords(ctx, store.MetaQuery{Kind: store.KindAudit, Prefix: s.name + "/",
-			After: store.AuditKey(s.name, middle-1), Limit: 1})
+		records, err := s.entries(ctx, middle, 1)
 		if err != nil {
 			return err
 		}
 		n, later := high, true
 		if len(records) > 0 {
-			_, n, _ = store.ParseAuditKey(records[0].Key)
-			e, err := codec.DecodeAudit(records[0].Value)
-			later = n >= high || err == nil && e.Time >= at
+			if _, n, _ = store.ParseAuditKey(records[0].Key); n < high {
+				of, err := s.timeFrom(ctx, max(n, middle))
+				if err != nil {
+					return err
+				}
+				later = of >= at
+			}
 		}
 		if later {
 			high = middle

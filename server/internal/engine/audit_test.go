@@ -1,9 +1,12 @@
 package engine_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -167,6 +170,117 @@ func TestAuditList(t *testing.T) {
 			t.Error("what is no token is taken for one")
 		}
 		n.stop()
+	})
+}
+
+// TestAuditListPassesDamage: an entry that cannot be read has the time of the next one that can be, so that it
+// neither ends a list nor puts it out of order.
+func TestAuditListPassesDamage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := memory.New(memory.Options{Partitions: 2})
+		n := start(t, s)
+		begin := time.Now()
+		const entries = 20
+		for i := range entries {
+			if err := n.Record(t.Context(), &store.AuditEntry{Action: "DrainNode", Resource: fmt.Sprint(i)}); err != nil {
+				t.Fatal(err)
+			}
+			ctx, _ := by("key a", "PutJob", "") // also of the other partition
+			if _, err := n.PutJob(ctx, hourly1(fmt.Sprint(i))); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Second)
+		}
+		whole := n.audited(carillon.AuditQuery{PageSize: 1000})
+		n.stop()
+		terms, err := s.Leaser().Claim(t.Context(), "damage", []int{0, 1}, time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		damaged := 0
+		for p, term := range terms {
+			shard, err := s.Shard(p, term)
+			if err != nil {
+				t.Fatal(err)
+			}
+			records, err := shard.MetaRecords(t.Context(), store.MetaQuery{Kind: store.KindAudit, Limit: 1000})
+			if err != nil {
+				t.Fatal(err)
+			}
+			b := &store.Batch{}
+			for i, r := range records {
+				if i == len(records)-1 || i == len(records)/2 || i%5 == 1 || i%5 == 2 {
+					b.MetaRecords = append(b.MetaRecords, store.MetaRecord{Kind: r.Kind, Key: r.Key, Value: []byte{0xff}})
+				}
+			}
+			damaged += len(b.MetaRecords)
+			if err := shard.Apply(t.Context(), b); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(time.Minute)
+		n = start(t, s)
+		all := n.audited(carillon.AuditQuery{PageSize: 1000})
+		if len(all) != len(whole) || !slices.IsSortedFunc(all, func(a, b carillon.AuditEntry) int { return b.Time.Compare(a.Time) }) {
+			t.Fatalf("%d entries of %d, or not in order", len(all), len(whole))
+		}
+		if got := n.audited(carillon.AuditQuery{Outcome: "damaged"}); len(got) != damaged {
+			t.Errorf("%d are damaged, want %d", len(got), damaged)
+		}
+		for size := 1; size <= 2*entries; size += 3 {
+			if paged := n.audited(carillon.AuditQuery{PageSize: size}); fmt.Sprint(paged) != fmt.Sprint(all) {
+				t.Errorf("in pages of %d: %v", size, paged)
+			}
+		}
+		if got := n.audited(carillon.AuditQuery{Since: begin}); len(got) != len(whole) {
+			t.Errorf("%d since the beginning, want %d", len(got), len(whole))
+		}
+		for i := range entries {
+			at := begin.Add(time.Duration(i) * time.Second)
+			early := n.audited(carillon.AuditQuery{Until: at})
+			late := n.audited(carillon.AuditQuery{Since: at})
+			if fmt.Sprint(slices.Concat(late, early)) != fmt.Sprint(all) {
+				t.Errorf("until second %d there are %d, and since then %d", i, len(early), len(late))
+			}
+		}
+		n.stop()
+	})
+}
+
+// TestASlowLogKeepsNobodyWaiting: while who is told of entries stalls, calls are answered. Later he is told of
+// all of them but those that were too many, whose number is logged.
+func TestASlowLogKeepsNobodyWaiting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var text bytes.Buffer
+		stalled, told := make(chan struct{}), 0
+		n := startWith(t, engine.Config{Store: memory.New(memory.Options{Partitions: 1}),
+			Log: slog.New(slog.NewTextHandler(&text, nil)),
+			Events: engine.Events{Recorded: func(string, *store.AuditEntry, []byte) {
+				<-stalled
+				told++
+			}}})
+		long := strings.Repeat("x", 1<<20)
+		const entries = 9
+		for range entries {
+			if err := n.Record(t.Context(), &store.AuditEntry{Action: "DrainNode", Resource: long}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if told > 0 {
+			t.Error("it does not stall")
+		}
+		close(stalled)
+		synctest.Wait()
+		if told != 3 || !strings.Contains(text.String(), "left_out=6") {
+			t.Errorf("told of %d of %d: %s", told, entries, text.String())
+		}
+		if err := n.Record(t.Context(), &store.AuditEntry{Action: "DrainNode"}); err != nil {
+			t.Fatal(err)
+		}
+		n.stop()
+		if told != 4 {
+			t.Error("one that was recorded before a stop was not told of")
+		}
 	})
 }
 

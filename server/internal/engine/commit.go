@@ -195,7 +195,6 @@ func (l *lane) settle(err error) {
 		c.p.figures.writing.Store(0)
 		if err == nil {
 			l.e.deadLog.note(g.writes[i].Batch.Runs)
-			l.e.recordedCalls(g.writes[i].Batch.MetaRecords)
 			l.e.watches.tail.durable(c.p.number, g.writes[i].Batch.MetaRecords)
 		}
 		if p := c.p; g.writes[i].Shard == p.shard { // otherwise the batch is of an ended term
@@ -203,6 +202,9 @@ func (l *lane) settle(err error) {
 			p.box.ring()
 		} else {
 			c.answer(err)
+		}
+		if err == nil {
+			l.e.audits.lines.note(g.writes[i].Batch.MetaRecords)
 		}
 	}
 	clear(g.writes)

@@ -46,6 +46,7 @@
 //	merge.go pagetoken.go  pages of lists over partitions, their tokens
 //	advice.go     warnings in the answer to a put
 //	audit.go audit_list.go  who has called what: recorded with what it changes; lists, verification
+//	audit_log.go      who is told of what is recorded
 //	callers.go    the trace that a call belongs to
 //	watch.go      what happens, told to watchers
 //	tail.go recorded.go  what watchers of this node have in common; records of events

@@ -130,7 +130,8 @@ type Events struct {
 	QuotaRefused func(quota string) // a change of a job; by the name of the quota: jobs, payload_bytes or puts
 	// Reports for an owner that refuses them for good or does not exist.
 	Dropped func(n int)
-	// Recorded: an audit entry is durable, with its key and its hash.
+	// Recorded: an audit entry is durable, with its key and its hash. It may take its time, but if it takes too
+	// long for too many of them, it is not called for some, and the log says for how many.
 	Recorded func(key string, e *store.AuditEntry, hash []byte)
 	ReachEvents
 }
@@ -244,7 +245,7 @@ func New(cfg Config) *Engine {
 		calendars: &calendars{e.partitions, e.settings},
 		quotas:    quotas,
 		keys:      keys{e.partitions},
-		audits:    audits{e.partitions},
+		audits:    audits{e.partitions, &auditLog{log: e.log, told: cfg.Events.Recorded}},
 	}
 	e.reach = &reach{now: cfg.Now, told: cfg.Events.ReachEvents,
 		catchUp: newCatchUp(cfg.CatchUpRate, e.elapsed, e.whole)}
@@ -375,6 +376,7 @@ func (e *Engine) Stop(ctx context.Context) error {
 		e.watches.tail.close()
 		e.ownershipLog.flush()
 		e.deadLog.flush()
+		e.audits.lines.flush()
 		close(ended)
 	}()
 	select {

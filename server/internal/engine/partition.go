@@ -247,9 +247,9 @@ func (p *partitionRunner) poll(now int64) bool {
 		p.m.Commands.Sweep(now)
 		p.sweepBackfills(now)
 		p.sweepMarkers()
-		sweepAudit(p, now)
+		sweepAudit(p, now, true)
 	} else if p.timers.sweepOn {
-		sweepAudit(p, now)
+		sweepAudit(p, now, false)
 	}
 	return true
 }

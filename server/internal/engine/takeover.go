@@ -151,7 +151,7 @@ func (t *claimResult) open(now int64) (err error) {
 	t.permits = p.newPermits(t.term)
 	m, held, damaged := partition.Open(t.config(now), snapshot)
 	if damaged != nil {
-		p.e.log.Error("some backfills cannot be read and do not go on", "partition", p.number, "error", damaged)
+		p.e.log.Error("records of the partition are damaged, and it goes on without them", "partition", p.number, "error", damaged)
 	}
 	t.m, t.permits.m = m, m
 	if p.e.cfg.Peers == nil {

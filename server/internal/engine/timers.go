@@ -17,7 +17,7 @@ type timers struct {
 	polled int64
 	swept  int64
 
-	sweepOn bool // more audit entries are to be removed than one sweep does
+	sweepOn bool // the sweep of audit entries goes on
 }
 
 // requested reports whether a round was requested while none could run, once.

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"cmp"
+	"errors"
 	"net"
 	"net/http"
 	"net/netip"
@@ -132,42 +133,51 @@ func (h *handler) tell(w http.ResponseWriter, p *access.Principal) {
 		p.Expires))
 }
 
-// beginSession begins a session by an API key.
+// beginSession begins a session by an API key. As nothing has judged its caller before, it says itself whom
+// it has refused.
 func (h *handler) beginSession(w http.ResponseWriter, r *http.Request, _ found) (string, error) {
 	const method = "BeginSession"
+	err := h.login(w, r)
+	if errors.Is(err, carillon.Unauthenticated) || errors.Is(err, carillon.PermissionDenied) {
+		h.refused(r, method, nil, err)
+	}
+	return method, err
+}
+
+func (h *handler) login(w http.ResponseWriter, r *http.Request) error {
 	if err := noQuery(r); err != nil {
-		return method, err
+		return err
 	}
 	gate := h.options.Access
 	switch {
 	case gate == nil:
-		return method, carillon.Errorf(carillon.FailedPrecondition, "",
+		return carillon.Errorf(carillon.FailedPrecondition, "",
 			"nobody need log in: this node authenticates no callers (authentication: none)")
 	case len(r.Header.Values("Authorization")) > 0:
-		return method, invalid("Authorization", "a session is begun by the key in the body: leave it out")
+		return invalid("Authorization", "a session is begun by the key in the body: leave it out")
 	case !ownPage(r, true):
-		return method, carillon.Errorf(carillon.PermissionDenied, "Origin",
+		return carillon.Errorf(carillon.PermissionDenied, "Origin",
 			"a session is for pages of this node alone")
 	case cookieName(r) == "":
-		return method, carillon.Errorf(carillon.FailedPrecondition, "",
+		return carillon.Errorf(carillon.FailedPrecondition, "",
 			"sessions need TLS at this node (serve --tls-cert), but on the machine itself, at localhost")
 	}
 	var m pb.BeginSessionRequest
 	r.Body = http.MaxBytesReader(w, r.Body, maxLoginBytes)
 	if err := h.readBody(w, r, &route{body: "*"}, m.ProtoReflect()); err != nil {
-		return method, err
+		return err
 	}
 	if m.GetKey() == "" {
 		w.Header().Set("WWW-Authenticate", bearerRealm)
-		return method, carillon.Errorf(carillon.Unauthenticated, "key", "no API key was given")
+		return carillon.Errorf(carillon.Unauthenticated, "key", "no API key was given")
 	}
 	text, p, err := gate.Login(m.GetKey())
 	if err != nil {
-		return method, err
+		return err
 	}
 	setSession(w, r, text, p.Expires.Sub(gate.Now()))
 	h.tell(w, p)
-	return method, nil
+	return nil
 }
 
 // endSession has the browser forget its session, whether it is one or not.

@@ -26,7 +26,7 @@ type AuditLog struct {
 	open    string                       // that of them to which entries are added; empty: none yet
 	filling []store.AuditEntry           // of the batch being filled
 	changed map[string]bool              // chains whose record is to be written
-	swept   string                       // the chain that the last sweep was about
+	sweep   auditSweep
 }
 
 // Bounds on audit entries.
@@ -34,13 +34,14 @@ const (
 	DefaultAuditKeep = 90 * 24 * time.Hour
 	// DefaultAuditMost is how many entries of a partition are kept.
 	DefaultAuditMost = 100_000
-	// AuditSweep is how many entries one sweep removes at most.
+	// AuditSweep is how many entries one step of a sweep removes at most.
 	AuditSweep = 1000
 )
 
 func newAuditLog(out *builder, cfg *Config) *AuditLog {
 	return &AuditLog{out: out, name: store.AuditName(cfg.Partition, cfg.Term), keep: cfg.AuditKeep,
-		most: uint64(cfg.AuditMost), chains: map[string]*store.AuditChain{}, changed: map[string]bool{}}
+		most: uint64(cfg.AuditMost), chains: map[string]*store.AuditChain{}, changed: map[string]bool{},
+		sweep: auditSweep{oldest: map[string]int64{}, left: map[string]bool{}}}
 }
 
 // load takes the records of kind store.KindAuditChain. One that is damaged is left as it is, and named by the
@@ -97,48 +98,4 @@ func (l *AuditLog) seal() {
 			Value: codec.AppendAuditChain(nil, l.chains[name])})
 	}
 	clear(l.changed)
-}
-
-// Sweeps returns what is to be read for the next sweep: the oldest entries of a chain. ok is false if there
-// are none.
-func (l *AuditLog) Sweeps() (q store.MetaQuery, ok bool) {
-	var names []string
-	for name, c := range l.chains {
-		if c.First <= c.Last {
-			names = append(names, name)
-		}
-	}
-	if len(names) == 0 {
-		return q, false
-	}
-	slices.Sort(names)
-	next, found := slices.BinarySearch(names, l.swept)
-	if found {
-		next++
-	}
-	l.swept = names[next%len(names)]
-	return store.MetaQuery{Kind: store.KindAudit, Prefix: l.swept + "/", Limit: AuditSweep,
-		After: store.AuditKey(l.swept, l.chains[l.swept].First-1)}, true
-}
-
-// Sweep removes entries that are too old or too many, of those that Sweeps asked for. more reports whether
-// the next sweep would remove some, too. The chain then says which hash the next entry must have.
-func (l *AuditLog) Sweep(oldest []store.MetaRecord, now int64) (more bool) {
-	for i := range oldest {
-		r := &oldest[i]
-		name, n, ok := store.ParseAuditKey(r.Key)
-		c := l.chains[name]
-		if !ok || c == nil || n > c.Last {
-			return false // it is none of ours: doctor and audit verify tell of it
-		}
-		e, err := codec.DecodeAudit(r.Value)
-		old := err == nil && e.Time <= now-int64(l.keep)
-		if !old && c.Last-n < l.most {
-			return false
-		}
-		l.out.write(store.MetaRecord{Kind: store.KindAudit, Key: r.Key})
-		c.First, c.Before = n+1, store.AuditHash(r.Key, r.Value)
-		l.changed[name] = true
-	}
-	return len(oldest) == AuditSweep
 }

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	grpcpeer "google.golang.org/grpc/peer"
@@ -69,6 +70,9 @@ const (
 	failuresAtOnce  = 100
 	// recordWithin is how long it may take to record that a call has ended.
 	recordWithin = 10 * time.Second
+	// closeWithin is how long it may take in all to record what is left when the node stops: the rest of what a
+	// stop may take is for the engine.
+	closeWithin = stopTimeout / 2
 	// countEvery is how often it is recorded how many were left out, if no other entry says so.
 	countEvery = time.Minute
 	// longestName is how many bytes of a name an entry has.
@@ -84,15 +88,47 @@ const (
 type trail struct {
 	node   *Node
 	stores bool
-	failed chan *store.AuditEntry // to the goroutine
-	life   context.Context
-	end    context.CancelFunc
-	done   sync.WaitGroup
+	write  func(ctx context.Context, e *store.AuditEntry) error // into the store
+	// Whoever was refused may be anybody: how many of them there are does not count for those who were let in.
+	failed, refused failures
+	life            context.Context // until close is called
+	end             context.CancelFunc
+	hard            context.Context // until it has taken too long
+	cut             context.CancelFunc
+	done            sync.WaitGroup
 
-	mu      sync.Mutex
-	room    float64 // failures that may be recorded now
-	at      time.Time
-	leftOut uint64
+	leftOut atomic.Uint64
+}
+
+// failures are the entries that wait to be recorded by the goroutine, of which there are not too many.
+type failures struct {
+	waiting chan *store.AuditEntry
+
+	mu   sync.Mutex
+	room float64 // how many may be added now
+	at   time.Time
+}
+
+func newFailures(now time.Time) failures {
+	return failures{waiting: make(chan *store.AuditEntry, failuresAtOnce), room: failuresAtOnce, at: now}
+}
+
+// add adds an entry, unless there are too many.
+func (f *failures) add(e *store.AuditEntry, now time.Time) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.room = min(failuresAtOnce, f.room+max(0, now.Sub(f.at).Seconds())*failuresASecond)
+	f.at = now
+	if f.room < 1 {
+		return false
+	}
+	select {
+	case f.waiting <- e:
+		f.room--
+		return true
+	default:
+		return false
+	}
 }
 
 var _ access.Auditor = (*trail)(nil)
@@ -103,11 +139,19 @@ func keepTrail(n *Node) {
 	if to == AuditOff {
 		return
 	}
-	t := &trail{node: n, stores: to == AuditStore, failed: make(chan *store.AuditEntry, failuresAtOnce),
-		room: failuresAtOnce, at: n.config.Now()}
+	n.trail = newTrail(n, to == AuditStore, func(ctx context.Context, e *store.AuditEntry) error {
+		_, err := message.Send(ctx, n.calls, partition.Home, message.RecordAudit{Entry: *e})
+		return err
+	})
+}
+
+func newTrail(n *Node, stores bool, write func(context.Context, *store.AuditEntry) error) *trail {
+	now := n.config.Now()
+	t := &trail{node: n, stores: stores, write: write, failed: newFailures(now), refused: newFailures(now)}
 	t.life, t.end = context.WithCancel(context.Background())
+	t.hard, t.cut = context.WithCancel(context.Background())
 	t.done.Go(t.recordFailures)
-	n.trail = t
+	return t
 }
 
 // auditorOf returns who records the calls of a node; nil: nobody does.
@@ -118,12 +162,18 @@ func auditorOf(n *Node) access.Auditor {
 	return n.trail
 }
 
-// close records what is left; nil: there is nothing.
-func (t *trail) close() {
-	if t != nil {
-		t.end()
-		t.done.Wait()
+// close records what is left, until ctx ends or it has taken too long: the rest is in the log alone. Nil:
+// there is nothing.
+func (t *trail) close(ctx context.Context) {
+	if t == nil {
+		return
 	}
+	ctx, cancel := context.WithTimeout(ctx, closeWithin)
+	defer cancel()
+	defer context.AfterFunc(ctx, t.cut)()
+	t.end()
+	t.done.Wait()
+	t.cut()
 }
 
 // clipped shortens what a caller has said.
@@ -170,8 +220,9 @@ func (t *trail) Begin(ctx context.Context, method string, m any) (context.Contex
 	}
 	subject := access.SubjectOf(method, m)
 	e := t.entryOf(ctx, &subject)
-	alone := func(reply any, err error) error { return t.ended(ctx, e, nil, reply, err) }
-	if effect == access.Spreads {
+	spreads := effect == access.Spreads
+	alone := func(reply any, err error) error { return t.ended(ctx, e, nil, spreads, reply, err) }
+	if spreads {
 		begun := *e
 		begun.Outcome = carillon.AuditBegun
 		if err := t.record(ctx, &begun); err != nil {
@@ -179,15 +230,19 @@ func (t *trail) Begin(ctx context.Context, method string, m any) (context.Contex
 				err)
 		}
 	}
-	if effect == access.Spreads || !t.stores {
+	if spreads || !t.stores {
 		return audit.With(ctx, nil), alone, nil
 	}
 	c := audit.NewCall(e)
-	return audit.With(ctx, c), func(reply any, err error) error { return t.ended(ctx, e, c, reply, err) }, nil
+	return audit.With(ctx, c), func(reply any, err error) error {
+		return t.ended(ctx, e, c, false, reply, err)
+	}, nil
 }
 
-// ended records how a call has ended, unless that is recorded with what it has changed.
-func (t *trail) ended(ctx context.Context, e *store.AuditEntry, c *audit.Call, reply any, err error) error {
+// ended records how a call has ended, unless that is recorded with what it has changed. What was recorded as
+// begun has its outcome recorded before its answer, also if it has failed: it may have changed something.
+func (t *trail) ended(ctx context.Context, e *store.AuditEntry, c *audit.Call, begun bool, reply any,
+	err error) error {
 	if c != nil && c.IsStored() {
 		return err
 	}
@@ -201,8 +256,10 @@ func (t *trail) ended(ctx context.Context, e *store.AuditEntry, c *audit.Call, r
 		e.Outcome = carillon.AuditUnknown
 	default:
 		e.Outcome = failure.Kind.String()
-		t.fail(e)
-		return err
+		if !begun {
+			t.fail(&t.failed, e)
+			return err
+		}
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordWithin)
 	defer cancel()
@@ -235,25 +292,13 @@ func (t *trail) Refused(ctx context.Context, method string, m any, err error) {
 	}
 	e := t.entryOf(ctx, &subject)
 	e.Outcome = wire.ToError(err).Kind.String()
-	t.fail(e)
+	t.fail(&t.refused, e)
 }
 
 // fail has a failure recorded, if there are not too many.
-func (t *trail) fail(e *store.AuditEntry) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	now := t.node.config.Now()
-	t.room = min(failuresAtOnce, t.room+max(0, now.Sub(t.at).Seconds())*failuresASecond)
-	t.at = now
-	if t.room < 1 {
-		t.leftOut++
-		return
-	}
-	select {
-	case t.failed <- e:
-		t.room--
-	default:
-		t.leftOut++
+func (t *trail) fail(among *failures, e *store.AuditEntry) {
+	if !among.add(e, t.node.config.Now()) {
+		t.leftOut.Add(1)
 	}
 }
 
@@ -263,14 +308,18 @@ func (t *trail) recordFailures() {
 	defer count.Stop()
 	for {
 		select {
-		case e := <-t.failed:
+		case e := <-t.failed.waiting:
+			t.recordLate(e)
+		case e := <-t.refused.waiting:
 			t.recordLate(e)
 		case <-count.C:
 			t.recordLeftOut()
 		case <-t.life.Done():
 			for {
 				select {
-				case e := <-t.failed:
+				case e := <-t.failed.waiting:
+					t.recordLate(e)
+				case e := <-t.refused.waiting:
 					t.recordLate(e)
 				default:
 					t.recordLeftOut()
@@ -283,23 +332,21 @@ func (t *trail) recordFailures() {
 
 // recordLeftOut records how many failures were left out, if there were any.
 func (t *trail) recordLeftOut() {
-	t.mu.Lock()
-	some := t.leftOut > 0
-	t.mu.Unlock()
-	if some {
+	if t.leftOut.Load() > 0 {
 		t.recordLate(&store.AuditEntry{Node: t.node.config.Name, Principal: "node " + t.node.config.Name,
 			Action: "LeftOut", Outcome: carillon.AuditOK})
 	}
 }
 
-// recordLate records a failure.
+// recordLate records a failure, and how many were left out before it. If the store does not take that, the
+// next entry has their number, too.
 func (t *trail) recordLate(e *store.AuditEntry) {
-	t.mu.Lock()
-	e.LeftOut, t.leftOut = t.leftOut, 0
-	t.mu.Unlock()
-	ctx, cancel := context.WithTimeout(context.Background(), recordWithin)
+	e.LeftOut = t.leftOut.Swap(0)
+	ctx, cancel := context.WithTimeout(t.hard, recordWithin)
 	defer cancel()
-	_ = t.record(ctx, e) // which has said so
+	if err := t.record(ctx, e); err != nil { // which has said so
+		t.leftOut.Add(e.LeftOut)
+	}
 }
 
 // record records an entry by itself. If the store does not take it, it is in the log.
@@ -308,7 +355,7 @@ func (t *trail) record(ctx context.Context, e *store.AuditEntry) error {
 		audit.Log(t.node.config.auditLog(), e)
 		return nil
 	}
-	_, err := message.Send(ctx, t.node.calls, partition.Home, message.RecordAudit{Entry: *e})
+	err := t.write(ctx, e)
 	if err != nil {
 		audit.Log(t.node.config.auditLog(), e, slog.Bool("stored", false))
 		t.node.config.Log.Error("an audit entry was not stored", "action", e.Action, "error", err)
@@ -326,6 +373,24 @@ func logRecorded(log *slog.Logger) func(key string, e *store.AuditEntry, hash []
 		chain, n, _ := store.ParseAuditKey(key)
 		audit.Log(log, e, slog.String("chain", chain), slog.Uint64("seq", n),
 			slog.String("hash", hex.EncodeToString(hash)))
+	}
+}
+
+// own returns ctx for a change that the node makes by itself, for somebody; done says that it is made.
+func (t *trail) own(ctx context.Context, by, action, resource string) (_ context.Context, done func()) {
+	if t == nil {
+		return ctx, func() {}
+	}
+	e := t.entryOf(ctx, &access.Subject{Action: action, Resource: resource})
+	e.Principal, e.Outcome = by, carillon.AuditOK
+	if !t.stores {
+		return ctx, func() { audit.Log(t.node.config.auditLog(), e) }
+	}
+	c := audit.NewCall(e)
+	return audit.With(ctx, c), func() {
+		if !c.IsStored() {
+			_ = t.record(ctx, e) // which says so if it is not
+		}
 	}
 }
 

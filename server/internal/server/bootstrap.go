@@ -17,6 +17,9 @@ import (
 // maxFirstKey is how much of the file of a first key is read, in bytes.
 const maxFirstKey = 4 << 10
 
+// firstCreator is who has made a first key, as key list and the audit name it.
+const firstCreator = "bootstrap key file"
+
 // firstKeyFrom reads the file of a first key, which is an admin of everything. Others than its owner and
 // group must not be able to read or change it.
 func firstKeyFrom(path string, now time.Time) (k access.Key, err error) {
@@ -38,7 +41,7 @@ func firstKeyFrom(path string, now time.Time) (k access.Key, err error) {
 		return k, err
 	}
 	n := carillon.NewKey{Grants: []carillon.AccessGrant{{Role: carillon.RoleAdmin, Namespaces: []string{"*"}}}}
-	k, ok := access.Given(strings.TrimSpace(string(text)), n, "bootstrap key file", now)
+	k, ok := access.Given(strings.TrimSpace(string(text)), n, firstCreator, now)
 	if !ok {
 		return k, fmt.Errorf("%s has no API key in it, or a mistyped one: carillon key generate makes one", path)
 	}
@@ -60,12 +63,14 @@ func (k *keeper) makeFirst(ctx context.Context) {
 	}
 	within, cancel := context.WithTimeout(ctx, keysWithin)
 	defer cancel()
-	done, err := k.node.engine.ChangeKey(within, message.ChangeKey{Create: k.first, First: true})
+	audited, made := k.node.trail.own(within, firstCreator, "CreateKey", k.first.ID)
+	done, err := k.node.engine.ChangeKey(audited, message.ChangeKey{Create: k.first, First: true})
 	switch {
 	case err != nil && ctx.Err() == nil:
 		log.Warn("the first API key cannot be made yet; it is tried again", "error", err)
 	case err == nil:
 		if done {
+			made()
 			log.Info("the first API key was made, an admin of all namespaces")
 			k.first = nil
 		} // otherwise another node has made one, which the next read shows

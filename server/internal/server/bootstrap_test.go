@@ -3,8 +3,10 @@ package server_test
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -67,7 +69,8 @@ func TestOneFirstKey(t *testing.T) {
 		}
 		starting.Go(func() {
 			nodes[i] = serve(t, server.Config{Store: url, Name: fmt.Sprint("n", i),
-				Extensions: server.Extensions{Auth: server.AuthKeys, BootstrapKeyFile: file}})
+				Extensions: server.Extensions{Auth: server.AuthKeys, BootstrapKeyFile: file,
+					Audit: server.Audit{To: server.AuditStore}}})
 		})
 	}
 	starting.Wait()
@@ -102,5 +105,49 @@ func TestOneFirstKey(t *testing.T) {
 				t.Errorf("node %d, key %d: %v, %+v", node, key, ok, page.Keys)
 			}
 		}
+	}
+	a := &audited{t: t, read: dialWith(t, nodes[0], keys[right])}
+	made := a.entries(carillon.AuditQuery{Action: "CreateKey"})
+	if len(made) != 1 || made[0].Principal != "bootstrap key file" || made[0].Outcome != carillon.AuditOK ||
+		!strings.Contains(keys[right], "_"+made[0].Resource+"_") {
+		t.Errorf("what is recorded of it: %+v", made)
+	}
+}
+
+// TestAFirstKeyInTheLog: where calls are logged only, it is, too.
+func TestAFirstKeyInTheLog(t *testing.T) {
+	id, key, _ := access.Mint()
+	file := filepath.Join(t.TempDir(), "key")
+	if err := os.WriteFile(file, []byte(key), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	log := &syncBuffer{}
+	serve(t, server.Config{Store: "memory:", Partitions: 2, Log: slog.New(slog.NewTextHandler(log, nil)),
+		Extensions: server.Extensions{Auth: server.AuthKeys, BootstrapKeyFile: file}})
+	eventually(t, "the log has an entry", func() bool {
+		text := log.String()
+		return strings.Contains(text, "audit.action=CreateKey") && strings.Contains(text, "audit.resource="+id)
+	})
+}
+
+// TestAFileThatIsIgnored: on a store with keys a node starts whatever the file of a first key is; on one
+// without it does not.
+func TestAFileThatIsIgnored(t *testing.T) {
+	missing := filepath.Join(t.TempDir(), "gone")
+	url := "pebble:" + t.TempDir()
+	key := firstKey(t, url, carillon.NewKey{Grants: everyRole("*")})
+	log := &syncBuffer{}
+	node := serve(t, server.Config{Store: url, Partitions: 2, Log: slog.New(slog.NewTextHandler(log, nil)),
+		Extensions: server.Extensions{Auth: server.AuthKeys, BootstrapKeyFile: missing}})
+	if _, err := dialWith(t, node, key.Secret).ListKeys(t.Context(), carillon.KeyQuery{}); err != nil {
+		t.Error(err)
+	}
+	if text := log.String(); !strings.Contains(text, "is ignored") || !strings.Contains(text, missing) {
+		t.Error("the log does not say that the file is ignored")
+	}
+	_, err := server.Start(t.Context(), server.Config{Store: "memory:",
+		Extensions: server.Extensions{Auth: server.AuthKeys, BootstrapKeyFile: missing}})
+	if !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), "bootstrap_key_file") {
+		t.Errorf("without keys: %v", err)
 	}
 }

@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -22,6 +20,8 @@ import (
 // in case it was not told.
 type keeper struct {
 	node *Node
+	// read reads the keys, in the order of their ids, without those that are damaged.
+	read func(context.Context) (all []access.Key, damaged []error, err error)
 	ring access.Keyring
 
 	reading sync.Mutex // held while keys are read: what is read later is newer
@@ -58,26 +58,35 @@ func keepKeys(ctx context.Context, n *Node) error {
 		return nil
 	}
 	life, end := context.WithCancel(context.Background())
-	k := &keeper{node: n, end: end}
+	k := &keeper{node: n, read: n.engine.AccessKeys, end: end}
 	if err := k.reload(ctx); err != nil {
 		end()
 		return fmt.Errorf("API keys: %w", err)
 	}
-	if file := n.config.BootstrapKeyFile; file != "" {
+	switch file := n.config.BootstrapKeyFile; {
+	case file != "" && k.has(): // it may be gone
+		n.config.Log.Info("the store has API keys, so the file with a first one is ignored", "file", file)
+	case file != "":
 		first, err := firstKeyFrom(file, n.config.Now())
 		if err != nil {
 			end()
 			return fmt.Errorf("bootstrap_key_file: %w", err)
 		}
 		k.first = &first
-	} else if k.ring.Len() == 0 {
+	case k.ring.Len() == 0:
 		n.config.Log.Warn("there is no API key yet, so nobody may do anything: give one with --bootstrap-key-file, " +
 			"or stop the nodes and make one with carillon key create --admin --store URL")
 	}
 	n.keeper = k
 	n.engine.AlsoReload(k.reload)
-	k.done.Go(func() { k.follow(life) })
+	k.begin(life)
 	return nil
+}
+
+// begin follows the keys until life ends.
+func (k *keeper) begin(life context.Context) {
+	k.done.Go(func() { k.follow(life) })
+	k.done.Go(func() { k.endOverlaps(life) })
 }
 
 // refuseOpen is an error if the store has keys, and this node was started as if there were none: it would let
@@ -128,7 +137,6 @@ func (k *keeper) follow(life context.Context) {
 			return
 		case <-t.C:
 		}
-		k.ring.EndOverlaps(k.node.config.Now()) // whether the store answers or not
 		err := k.reload(life)
 		if err != nil && !failing && life.Err() == nil {
 			k.node.config.Log.Warn("API keys cannot be read: those that were revoked meanwhile still open the node", "error", err)
@@ -141,13 +149,28 @@ func (k *keeper) follow(life context.Context) {
 	}
 }
 
+// endOverlaps ends what has begun by secrets that are over, until life ends: by the node's clock, whether the
+// store answers or not, and however long that takes.
+func (k *keeper) endOverlaps(life context.Context) {
+	t := time.NewTicker(keysEvery)
+	defer t.Stop()
+	for {
+		select {
+		case <-life.Done():
+			return
+		case <-t.C:
+			k.ring.EndOverlaps(k.node.config.Now())
+		}
+	}
+}
+
 // reload reads the keys.
 func (k *keeper) reload(ctx context.Context) error {
 	k.reading.Lock()
 	defer k.reading.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, keysWithin)
 	defer cancel()
-	all, damaged, err := k.node.engine.AccessKeys(ctx)
+	all, damaged, err := k.read(ctx)
 	if err != nil {
 		return err
 	}
@@ -231,7 +254,7 @@ func (k *keeper) mayCreate(ctx context.Context, p *access.Principal, n *carillon
 	if p.AdministersAll() {
 		return nil
 	}
-	all, _, err := k.node.engine.AccessKeys(ctx)
+	all, _, err := k.read(ctx)
 	if err != nil {
 		return err
 	}
@@ -268,7 +291,7 @@ func (k *keeper) ListKeys(ctx context.Context, q carillon.KeyQuery) (page carill
 	if err != nil {
 		return page, err
 	}
-	all, _, err := k.node.engine.AccessKeys(ctx)
+	all, _, err := k.read(ctx)
 	if err != nil {
 		return page, err
 	}
@@ -286,25 +309,23 @@ func (k *keeper) ListKeys(ctx context.Context, q carillon.KeyQuery) (page carill
 	return page, nil
 }
 
-// find reads a key that the caller administers.
-func (k *keeper) find(ctx context.Context, id string) (*access.Principal, *access.Key, error) {
-	p, err := caller(ctx)
-	if err == nil {
+// find reads a key that the caller administers, and the others; the caller is returned, too.
+func (k *keeper) find(ctx context.Context, id string) (p *access.Principal, key *access.Key, all []access.Key,
+	err error) {
+	if p, err = caller(ctx); err == nil {
 		err = access.CheckID(id)
 	}
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
-	all, _, err := k.node.engine.AccessKeys(ctx)
-	if err != nil {
-		return nil, nil, err
+	if all, _, err = k.read(ctx); err != nil {
+		return nil, nil, nil, err
 	}
-	i, found := slices.BinarySearchFunc(all, id,
-		func(k access.Key, id string) int { return strings.Compare(k.ID, id) })
+	i, found := access.FindID(all, id)
 	if !found || !p.Administers(all[i].Grants) {
-		return nil, nil, access.NoKey(id)
+		return nil, nil, nil, access.NoKey(id)
 	}
-	return p, &all[i], nil
+	return p, &all[i], all, nil
 }
 
 // RotateKey implements [carillon.Access]. Who rotates a key has what it may do from then on: so he must be
@@ -315,8 +336,11 @@ func (k *keeper) RotateKey(ctx context.Context, id string,
 		return rotated, nil, carillon.Errorf(carillon.InvalidArgument, "overlap", "%s is not from 0s to %s",
 			overlap, carillon.MaxKeyOverlap)
 	}
-	p, key, err := k.find(ctx, id)
+	p, key, all, err := k.find(ctx, id)
 	now := k.node.config.Now()
+	if err == nil && p.Superseded(all) {
+		err = errSuperseded
+	}
 	if err == nil {
 		err = mayRotate(p, key, overlap, now)
 	}
@@ -339,6 +363,12 @@ func (k *keeper) RotateKey(ctx context.Context, id string,
 	return carillon.CreatedKey{Key: next.Shown(now), Secret: secret}, unheard, nil
 }
 
+// errSuperseded is the answer to who would rotate a key by a secret that another one has taken the place of.
+// It may have leaked: whoever has it would put out those who have the newest. When it ends does not tell: the
+// overlap of a key that ends may end with the key.
+var errSuperseded = carillon.Errorf(carillon.PermissionDenied, "",
+	"the API key that was shown has a newer secret: rotate keys with that one")
+
 // mayRotate refuses a rotation that would give its caller more than he has, and one that is no use.
 func mayRotate(p *access.Principal, key *access.Key, overlap time.Duration, now time.Time) error {
 	at := func(t time.Time) string { return t.Format(time.RFC3339) }
@@ -359,7 +389,7 @@ func mayRotate(p *access.Principal, key *access.Key, overlap time.Duration, now 
 
 // RevokeKey implements [carillon.Access].
 func (k *keeper) RevokeKey(ctx context.Context, id string) (unheard []string, err error) {
-	if _, _, err := k.find(ctx, id); err != nil {
+	if _, _, _, err := k.find(ctx, id); err != nil {
 		return nil, err
 	}
 	done, err := k.node.engine.ChangeKey(ctx, message.ChangeKey{ID: id})

@@ -160,10 +160,10 @@ func (n *Node) start(ctx context.Context) error {
 		Backfills: n.backfills, Partitions: n.partitions, Trouble: n.trouble.Lasts,
 		Damaged: n.trouble.DamagedTables, Requests: n.requests,
 	})
+	keepTrail(n)
 	if err := errors.Join(keepKeys(ctx, n), followCallers(n)); err != nil {
 		return errors.Join(err, n.Stop(), n.leave())
 	}
-	keepTrail(n)
 	n.endHome = n.keepHome()
 	n.endFeeds = startFeeds(n)
 	return nil
@@ -357,7 +357,7 @@ func (n *Node) Stop() error {
 	if n.endFeeds != nil {
 		n.endFeeds(ctx)
 	}
-	n.trail.close()
+	n.trail.close(ctx)
 	n.finish(ctx)
 	return errors.Join(n.engine.Stop(ctx), n.hub.Close(), closeClients(n))
 }

@@ -158,6 +158,17 @@ func TestWhoMayRotate(t *testing.T) {
 			t.Errorf("%s: %v, want %v", c.by, err, c.want)
 		}
 	}
+	// An overlap that is longer than the key ends with the key, so that the old secret ends as the key does.
+	old := create(carillon.NewKey{Grants: everyRole("a"), Expires: ends})
+	other := create(carillon.NewKey{Grants: everyRole("a"), Expires: ends})
+	d.rotate(old.Key.ID, carillon.MaxKeyOverlap)
+	d.keys["old"] = old.Secret
+	for _, id := range []string{old.Key.ID, other.Key.ID} {
+		_, _, err := d.client("old").RotateKey(t.Context(), id, 0)
+		if !errors.Is(err, carillon.PermissionDenied) || !strings.Contains(err.Error(), "newer secret") {
+			t.Errorf("rotated by a secret that was rotated: %v", err)
+		}
+	}
 	k := create(carillon.NewKey{Grants: everyRole("a"), Expires: ends})
 	if r := d.rotate(k.Key.ID, carillon.MaxKeyOverlap); !r.Key.Expires.Equal(ends) || !r.Key.OverlapEnds.Equal(ends) {
 		t.Errorf("the old secret outlives its key: %+v", r.Key)
