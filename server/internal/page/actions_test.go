@@ -201,3 +201,36 @@ func TestSettingsAndCalendars(t *testing.T) {
 		t.Errorf("deleted: %d", status)
 	}
 }
+
+// TestRedrivingOneError: of the dead runs of a job those with one error, and no others.
+func TestRedrivingOneError(t *testing.T) {
+	b := launch(t)
+	n := start(t, server.Config{})
+	fails := object{"constant": object{"interval": "1s", "max_retries": 0}, "on_exhausted": "dead"}
+	ids := map[string]string{}
+	for _, c := range []struct{ path, timeout, text string }{{"/fail", "5s", "Internal"}, {"/refuse", "5s", "Conflict"},
+		{"/wait", "1s", "within 1s"}, {"/wait", "2s", "within 2s"}} {
+		n.put("import", object{"due_time": "0s", "timeout": c.timeout, "target": n.toSink(c.path), "failure_policy": fails})
+		ids[c.text] = n.deadRun("import", c.text)
+	}
+	p := b.open(t, n.url, 1200, 900)
+	p.visit("/dead")
+	p.sees("main", "4 runs out of attempts, in 3 groups")
+	for _, c := range []struct{ name, dialog string }{
+		{"Conflict", "1 dead run"}, {"timeout", "2 dead runs"}} {
+		p.click(`main button[aria-label*="`+c.name+`"]`, "Redrive")
+		p.sees("dialog", c.dialog)
+		p.click("dialog .buttons button", "Redrive")
+		p.sees("dialog", "Done: ")
+		p.click("dialog .buttons button", "Close")
+	}
+	attempt := func(text string) string {
+		return fmt.Sprint(n.must("GET", "/v1/namespaces/default/runs/"+ids[text], nil)["attempt"])
+	}
+	for _, text := range []string{"Conflict", "within 1s", "within 2s"} {
+		n.until("another attempt after "+text, func() bool { return attempt(text) == "2" })
+	}
+	if got := attempt("Internal"); got != "1" {
+		t.Errorf("the run with another error is in attempt %s", got)
+	}
+}

@@ -37,6 +37,8 @@ func start(t *testing.T, c server.Config) *node {
 		switch {
 		case strings.HasPrefix(r.URL.Path, "/fail"):
 			http.Error(w, "no such table", http.StatusInternalServerError)
+		case strings.HasPrefix(r.URL.Path, "/refuse"):
+			http.Error(w, "no such customer", http.StatusConflict)
 		case strings.HasPrefix(r.URL.Path, "/wait"):
 			select {
 			case <-release:
@@ -159,18 +161,43 @@ func (n *node) furnish() {
 }
 
 // runID waits until a job has a run, and returns the id of the newest one.
-func (n *node) runID(job string) string {
+func (n *node) runID(job string) (id string) {
+	n.t.Helper()
+	n.until("a run of "+job, func() bool {
+		runs, _ := n.must("GET", jobs+job+":runs", nil)["runs"].([]any)
+		if len(runs) > 0 {
+			id = fmt.Sprint(runs[0].(object)["id"])
+		}
+		return len(runs) > 0
+	})
+	return id
+}
+
+// deadRun waits until a run of a job is dead for an error that has a text, and returns its id.
+func (n *node) deadRun(job, text string) (id string) {
+	n.t.Helper()
+	n.until("a dead run of "+job+" with "+text, func() bool {
+		runs, _ := n.must("GET", jobs+job+":runs?status=dead", nil)["runs"].([]any)
+		for _, r := range runs {
+			if id = fmt.Sprint(r.(object)["id"]); strings.Contains(fmt.Sprint(r.(object)["errors"]), text) {
+				return true
+			}
+		}
+		return false
+	})
+	return id
+}
+
+// until asks until something is there.
+func (n *node) until(what string, there func() bool) {
 	n.t.Helper()
 	again := time.NewTicker(20 * time.Millisecond)
 	defer again.Stop()
-	for late := time.After(time.Minute); ; {
-		if runs, _ := n.must("GET", jobs+job+":runs", nil)["runs"].([]any); len(runs) > 0 {
-			return fmt.Sprint(runs[0].(object)["id"])
-		}
+	for late := time.After(time.Minute); !there(); {
 		select {
 		case <-again.C:
 		case <-late:
-			n.t.Fatalf("%s has no runs", job)
+			n.t.Fatalf("there is not: %s", what)
 		}
 	}
 }

@@ -1,5 +1,5 @@
 import { useState } from "preact/hooks";
-import { get, nsPath } from "../api";
+import { get, nsPath, post, runPath } from "../api";
 import { ActingOnMany, type Many } from "../bulk";
 import { useAnswer } from "../query";
 import { to } from "../router";
@@ -34,6 +34,16 @@ export function grouped(runs: Run[]): Group[] {
   return [...groups.values()].sort((a, b) => b.runs.length - a.runs.length);
 }
 
+// only is a filter that finds the runs of a group among the dead ones: their job, and the longest part of their errors that is the same in
+// all. It is undefined where that would find some of another group, too.
+function only(group: Group, groups: Group[]): { error?: string } | undefined {
+  const error = kind(group.error).split("#").reduce((a, b) => (b.trim().length > a.length ? b.trim() : a), "");
+  const has = (run: Run) => error !== "" && lastError(run).includes(error);
+  const beside = groups.filter((g) => g !== group && g.jobs.some((job) => group.jobs.includes(job)));
+  if (group.runs.every(has) && !beside.some((g) => g.runs.some(has))) return { error };
+  return beside.length === 0 ? {} : undefined;
+}
+
 // Jobs names what a group is about: a job, or the jobs whose names differ in numbers only.
 export function Jobs({ ns, of }: { ns: string; of: Group }) {
   if (of.jobs.length === 1) return <JobLink ns={ns} name={of.job} />;
@@ -66,16 +76,22 @@ export function DeadRoom({ ns }: { ns: string }) {
   const dead = useAnswer(`dead ${ns}`, (signal) => listed(ns, { status: "dead" }, most, signal),
     { every: 30_000, on: (e) => e.type === "run.dead" || e.type === "run.succeeded" || e.type === "run.cancelled" });
   const groups = grouped(dead.data?.runs ?? []);
-  const redrive = (title: string, bodies: Record<string, unknown>[], typed: boolean) => act({
-    title, bodies: bodies.map((b) => ({ action: "redrive", ...b })), path: `${nsPath(ns)}/runs:bulk`, noun: "dead run", button: "Redrive",
+  const redrive = (title: string, which: Pick<Many, "bodies" | "each">, typed: boolean) => act({
+    title, ...which, path: `${nsPath(ns)}/runs:bulk`, noun: "dead run", button: "Redrive",
     does: "Each gets new attempts under its id; its errors stay.", typed,
   });
+  const redriveGroup = (g: Group) => {
+    const filter = only(g, groups);
+    redrive(`Redrive the dead runs of ${plural(g.jobs.length, "job")} with this error`, filter
+      ? { bodies: g.jobs.map((job) => ({ action: "redrive", job, ...filter })) }
+      : { each: g.runs.map((run) => ({ name: run.id, run: () => post(`${runPath(ns, run.id)}:redrive`) })) }, false);
+  };
   const total = dead.data?.runs.length ?? 0;
   return (
     <>
       <h1>Dead runs</h1>
       <p class="lead" role="status">{dead.data && (total === 0 ? "" : <>{plural(total, "run")}{dead.data.all ? "" : " or more"} out of attempts, in {plural(groups.length, "group")} of job and error.</>)}
-        {total > 0 && can("operate") && <button type="button" data-act onClick={() => redrive("Redrive all dead runs", [{ all: true }], true)}>Redrive all…</button>}</p>
+        {total > 0 && can("operate") && <button type="button" data-act onClick={() => redrive("Redrive all dead runs", { bodies: [{ action: "redrive", all: true }] }, true)}>Redrive all…</button>}</p>
       <Trouble of={dead.problem} retry={dead.reload} />
       {!dead.data && !dead.problem && <Loading of="dead runs" />}
       {dead.data && <Simple label="Dead runs by job and error" head={["Runs", "Job", "Error", "Newest", "Run", "Action"]}
@@ -85,8 +101,8 @@ export function DeadRoom({ ns }: { ns: string }) {
             <a class="number" href={to("runs", { status: "dead", prefix: prefixOf(g.jobs), error: g.runs.length > 1 ? "" : g.error.slice(0, 100) }, ns)}>{count(g.runs.length)}</a>,
             <Jobs ns={ns} of={g} />, <span class="error clip" title={g.error}><bdi>{g.error}</bdi></span>,
             <When at={g.runs[0]!.finish_time} />, <RunLink ns={ns} id={g.runs[0]!.id} />,
-            can("operate") ? <button type="button" class="small" onClick={() => redrive(`Redrive the dead runs of ${plural(g.jobs.length, "job")}`, g.jobs.map((job) => ({ job })), false)}
-              aria-label={`Redrive the dead runs of ${g.job}`}>Redrive…</button> : "",
+            can("operate") ? <button type="button" class="small" onClick={() => redriveGroup(g)}
+              aria-label={`Redrive the dead runs of ${g.job} with the error ${g.error.slice(0, 60)}`}>Redrive…</button> : "",
           ],
         }))} />}
       {many && <ActingOnMany many={many} close={(done) => {
