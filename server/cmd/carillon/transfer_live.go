@@ -125,6 +125,25 @@ func (l *alive) migrate(ctx context.Context, url string, to transfer.Open, p tra
 	return transfer.MigrateLive(ctx, nodes, to, p)
 }
 
+// depose takes the store out of service, and has its nodes end. If there are none (any more, if an earlier call
+// has come as far as that), it is marked as one whose nodes are stopped.
+func (l *alive) depose(ctx context.Context, url string, h transfer.Head) error {
+	nodes, end, err := l.nodes(ctx, url)
+	if err == nil {
+		err = errors.Join(transfer.DeposeLive(ctx, nodes, h), end())
+	}
+	switch {
+	case err == nil:
+		return nil
+	case !errors.Is(err, transfer.ErrNoNode) && !errors.Is(err, follow.ErrNoNode):
+		return fmt.Errorf("%w (leave --live out once all of its nodes are stopped)", err)
+	}
+	if stopped := deposeStopped(ctx, url, h); stopped != nil {
+		return fmt.Errorf("%w; as a store whose nodes are stopped: %w", err, stopped)
+	}
+	return nil
+}
+
 // copied copies the store to a folder, and returns how the copy is opened.
 func (l *alive) copied(ctx context.Context, url, folder string, p transfer.Progress) (
 	open func(context.Context) (store.Store, error), err error) {
