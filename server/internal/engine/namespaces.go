@@ -363,7 +363,8 @@ func (ns *namespaces) readAll(ctx context.Context) error {
 }
 
 // gather is readAll in one read. If a partition's settings have been read or changed meanwhile, the result is
-// dropped for that partition: what is there may be newer.
+// dropped for that partition: what is there may be newer. One whose records cannot be decoded keeps what it
+// has, and does not keep the others from theirs. The error is the first one.
 func (ns *namespaces) gather(ctx context.Context, g store.Gatherer) error {
 	var parts []*partitionRunner
 	var numbers []int
@@ -383,13 +384,14 @@ func (ns *namespaces) gather(ctx context.Context, g store.Gatherer) error {
 		return fmt.Errorf("calendars of %d partitions: %w", len(parts), err)
 	}
 	for i, p := range parts {
-		kept, err := decodeKept(all[i], calendars[i])
-		if err != nil {
-			return fmt.Errorf("partition %d: %w", p.number, err)
+		kept, bad := decodeKept(all[i], calendars[i])
+		if bad != nil {
+			err = cmp.Or(err, fmt.Errorf("partition %d: %w", p.number, bad))
+			continue
 		}
 		p.settings.takeGathered(kept, before[i])
 	}
-	return nil
+	return err
 }
 
 // ReloadNamespace reads the settings of a namespace, because another node has announced a change.
