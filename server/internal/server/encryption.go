@@ -44,6 +44,14 @@ func (e *Encryption) validate() error {
 	return nil
 }
 
+// setting says for the other nodes whether there are keys. Which ones differs while they are replaced.
+func (e *Encryption) setting() string {
+	if e.Keys == "" {
+		return "no --encryption-keys"
+	}
+	return "with --encryption-keys"
+}
+
 // encryption is the keys of a node. Nil: there are none.
 type encryption struct {
 	*sealed.Box
