@@ -125,8 +125,8 @@ func (l *alive) migrate(ctx context.Context, url string, to transfer.Open, p tra
 	return transfer.MigrateLive(ctx, nodes, to, p)
 }
 
-// depose takes the store out of service, and has its nodes end. If there are none (any more, if an earlier call
-// has come as far as that), it is marked as one whose nodes are stopped.
+// depose takes the store out of service, and has its nodes end. If there are none (any more, if an earlier
+// call has come as far as that), it is marked as one whose nodes are stopped.
 func (l *alive) depose(ctx context.Context, url string, h transfer.Head) error {
 	nodes, end, err := l.nodes(ctx, url)
 	if err == nil {

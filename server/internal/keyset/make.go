@@ -119,8 +119,8 @@ func (f File) write(m *keyset.Manager) (k *Keys, err error) {
 }
 
 // replace writes a file, durably and in one step. A new one is for its owner alone to read; one that is there
-// keeps its mode and, as far as that is allowed, its owner and its group, so that a node can go on to read it.
-// A symbolic link stays one: what it leads to is replaced.
+// keeps its mode and, as far as that is allowed, its owner and its group, so that a node can go on to read
+// it. A symbolic link stays one: what it leads to is replaced.
 func replace(path string, text []byte) error {
 	target, err := filepath.EvalSymlinks(path)
 	if errors.Is(err, fs.ErrNotExist) {

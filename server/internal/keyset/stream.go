@@ -28,8 +28,8 @@ const (
 	streamSalt    = 1 + streamKey + subtle.AESGCMHKDFNoncePrefixSizeInBytes // in the first segment
 )
 
-// StreamSize returns how many bytes a stream of n bytes is when it is encrypted: more, and the more the larger
-// n is. It is the same for all keys.
+// StreamSize returns how many bytes a stream of n bytes is when it is encrypted: more, and the more the
+// larger n is. It is the same for all keys.
 func StreamSize(n int64) int64 {
 	const inFirst, inOthers = streamSegment - streamTag - streamSalt, streamSegment - streamTag
 	segments := int64(1)

@@ -21,8 +21,8 @@ func (a Arrived) call(ctx context.Context, h Head) error {
 }
 
 // Depose marks a store as moved, so that no node serves it any more. Its nodes must be stopped. It must be
-// the store that h is of. One that has marks already is frozen and marked all the same: a call that was killed
-// may have left partitions without, and nodes on them.
+// the store that h is of. One that has marks already is frozen and marked all the same: a call that was
+// killed may have left partitions without, and nodes on them.
 func Depose(ctx context.Context, s store.Store, h Head) (err error) {
 	if !bytes.Equal(s.Meta().MACKey, h.MACKey) {
 		return errNotItsStore
