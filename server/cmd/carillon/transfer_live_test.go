@@ -85,6 +85,7 @@ func TestWhileNodesServe(t *testing.T) {
 	if err := ended(); !errors.Is(err, store.ErrMoved) {
 		t.Errorf("the node ended with %v, want %v", err, store.ErrMoved)
 	}
+	fails(exitFailed, "leave --live out", "migrate", "--from", folder, "--live", "--to", database)
 	if _, err := os.Stat(at("folder/NODE")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the node has left the file by which it is found: %v", err)
 	}

@@ -121,15 +121,20 @@ func TestSettingsReachEveryNode(t *testing.T) {
 	})
 }
 
-// spoiled is a store that reads a damaged record of settings in each partition but one.
+// spoiled is a store that reads a damaged record of settings in each partition but one, or cannot read
+// partitions together.
 type spoiled struct {
 	*memory.Store
-	but   int
-	spoil atomic.Bool
+	but     int
+	spoil   atomic.Bool
+	nothing bool
 }
 
 // Gather implements [store.Gatherer].
 func (s *spoiled) Gather(ctx context.Context, kind byte, partitions []int) ([][]store.MetaRecord, error) {
+	if s.spoil.Load() && s.nothing {
+		return nil, store.ErrDamaged
+	}
 	all, err := s.Store.Gather(ctx, kind, partitions)
 	for i := range all {
 		if s.spoil.Load() && kind == store.KindNamespace && partitions[i] != s.but {
@@ -142,26 +147,31 @@ func (s *spoiled) Gather(ctx context.Context, kind byte, partitions []int) ([][]
 // TestSettingsBesideDamagedOnes: what cannot be read in a partition does not keep the settings of others from
 // being in force.
 func TestSettingsBesideDamagedOnes(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx := context.Background()
-		s := memory.New(memory.Options{Partitions: 8})
-		bad := &spoiled{Store: s, but: store.PartitionOf(carillon.Key{Namespace: "ns"}, 8)}
-		f := startFleet(t, s, 2, func(i int, c *engine.Config) {
-			if i == 1 {
-				c.Store = bad
-			}
-		})
-		f.deal(func(int) int { return 0 })
-		f.settled()
-		bad.spoil.Store(true)
-		if _, err := f.nodes[0].PutNamespace(ctx, carillon.Namespace{Name: "ns", Strict: true}); err != nil {
-			t.Fatal(err)
+	for _, nothing := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) { settingsBesideDamagedOnes(t, nothing) })
+	}
+}
+
+func settingsBesideDamagedOnes(t *testing.T, nothing bool) {
+	t.Helper()
+	ctx := context.Background()
+	s := memory.New(memory.Options{Partitions: 8})
+	bad := &spoiled{Store: s, nothing: nothing, but: store.PartitionOf(carillon.Key{Namespace: "ns"}, 8)}
+	f := startFleet(t, s, 2, func(i int, c *engine.Config) {
+		if i == 1 {
+			c.Store = bad
 		}
-		time.Sleep(6 * time.Second)
-		if _, err := f.nodes[1].PutJob(ctx, carillon.Job{Namespace: "ns", Name: "a", Schedule: "@every 2s",
-			Target: carillon.WorkerQueue("q"), FailurePolicy: retries()}); !errors.Is(err, carillon.InvalidArgument) {
-			t.Errorf("it does not go by the settings that can be read: %v", err)
-		}
-		f.stop()
 	})
+	f.deal(func(int) int { return 0 })
+	f.settled()
+	bad.spoil.Store(true)
+	if _, err := f.nodes[0].PutNamespace(ctx, carillon.Namespace{Name: "ns", Strict: true}); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(6 * time.Second)
+	if _, err := f.nodes[1].PutJob(ctx, carillon.Job{Namespace: "ns", Name: "a", Schedule: "@every 2s",
+		Target: carillon.WorkerQueue("q"), FailurePolicy: retries()}); !errors.Is(err, carillon.InvalidArgument) {
+		t.Errorf("nothing is gathered: %t: it does not go by the settings that can be read: %v", nothing, err)
+	}
+	f.stop()
 }
