@@ -131,7 +131,9 @@ func (l *alive) migrate(ctx context.Context, url string, to transfer.Open, p tra
 }
 
 // noNode reports whether an error is that there is no node, of a folder or of a store.
-func noNode(err error) bool { return errors.Is(err, transfer.ErrNoNode) || errors.Is(err, follow.ErrNoNode) }
+func noNode(err error) bool {
+	return errors.Is(err, transfer.ErrNoNode) || errors.Is(err, follow.ErrNoNode)
+}
 
 // depose takes the store out of service, and has its nodes end. If there are none (any more, if an earlier
 // call has come as far as that), it is marked as one whose nodes are stopped.

@@ -41,7 +41,7 @@ func Depose(ctx context.Context, s store.Store, h Head) (err error) {
 	}
 	if err := f.mark(work, store.MoveMoved); err != nil {
 		// Only partitions that could be served before are to be served again.
-		return errors.Join(err, f.unmark(context.WithoutCancel(ctx), usable))
+		return errors.Join(err, f.unmark(context.WithoutCancel(ctx), func(p int) bool { return usable[p] }))
 	}
 	return nil
 }

@@ -16,7 +16,7 @@ import (
 // the mark of the store.
 func (f *frozen) mark(ctx context.Context, value string) error {
 	if value == "" {
-		return f.unmark(ctx, nil)
+		return f.unmark(ctx, func(int) bool { return true })
 	}
 	for p := range f.shards {
 		if err := f.putMark(ctx, p, value); err != nil {
@@ -26,10 +26,10 @@ func (f *frozen) mark(ctx context.Context, value string) error {
 	return nil
 }
 
-// unmark takes the marks of some partitions away; nil: of all.
-func (f *frozen) unmark(ctx context.Context, of []bool) (all error) {
+// unmark takes the marks of some partitions away.
+func (f *frozen) unmark(ctx context.Context, of func(p int) bool) (all error) {
 	for p := range slices.Backward(f.shards) {
-		if of != nil && !of[p] {
+		if !of(p) {
 			continue
 		}
 		if p == 0 && all != nil {
