@@ -103,7 +103,7 @@ func (x *examination) examine(ctx context.Context, p *progress) (*doctor.Report,
 		p.show(fmt.Sprintf("examined: %d jobs, %d pending runs, %d finished runs", r.Jobs, r.PendingRuns, r.Runs), 0, 0)
 	}}
 	if box != nil {
-		o.Keys = box
+		o.Keys = box.Keeping()
 	}
 	look := doctor.Look
 	if x.mend {

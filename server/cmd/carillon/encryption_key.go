@@ -79,7 +79,8 @@ since records are encrypted with it until they are written again.`,
 		newEncryptionKeyCommand(a, encryptionKeyCommand{
 			use: "remove FILE ID", short: "Remove a key, without which what it has encrypted is lost",
 			long: `Remove a key from the file. What was encrypted with it cannot be read any more: in the store, which refuses a file that lacks
-a key that it needs, in the payload store and in backups.`,
+a key that it needs, in the payload store and in backups. Wait until the day after the next, by UTC, after another key was
+promoted on all nodes: until then large payloads may be used again that have this one (docs/security.md).`,
 			example: `carillon encryption-key remove keys.json 4f1c20aa`,
 			do: func(f keyset.File, id uint32) (*keyset.Keys, string, error) {
 				k, err := f.Remove(id)

@@ -115,7 +115,8 @@ With --partitions the new store gets another number of partitions, as by carillo
 
 With --depose the store that was backed up is marked as moved when everything has been read back, and before a node can
 serve the new one: so no job is fired by both. With --live its nodes serve it until then, and end; otherwise they must
-be stopped. What it holds stays there, and is not in the new store if it came after the backup.
+be stopped. --live reads all that they hold once more, so it takes as long as a backup; nodes that have ended by then, as
+after an earlier run of the command, need not be started again. What it holds stays there, and is not in the new store if it came after the backup.
 
 Run ids and tokens stay good. What was due meanwhile is late when a node starts, and its job's misfire policy says what
 becomes of it.`,
@@ -344,18 +345,19 @@ func (m *moving) deposes(cmd *cobra.Command) (transfer.Arrived, error) {
 			}
 		}()
 		if m.alive.live {
-			nodes, end, err := m.alive.nodes(ctx, m.depose)
-			if err != nil {
-				return err
-			}
-			return errors.Join(transfer.DeposeLive(ctx, nodes, h), end())
+			return m.alive.depose(ctx, m.depose, h)
 		}
-		old, err := store.Open(ctx, m.depose, store.Options{Existing: true})
-		if err != nil {
-			return err
-		}
-		return errors.Join(transfer.Depose(ctx, old, h), old.Close())
+		return deposeStopped(ctx, m.depose, h)
 	}, nil
+}
+
+// deposeStopped takes a store out of service whose nodes are stopped.
+func deposeStopped(ctx context.Context, url string, h transfer.Head) error {
+	old, err := store.Open(ctx, url, store.Options{Existing: true})
+	if err != nil {
+		return err
+	}
+	return errors.Join(transfer.Depose(ctx, old, h), old.Close())
 }
 
 func (m *moving) restore(cmd *cobra.Command, a app, name string) error {

@@ -117,12 +117,41 @@ func clusterAt(ctx context.Context, address string, over credentials.TransportCr
 // migrate moves the store.
 func (l *alive) migrate(ctx context.Context, url string, to transfer.Open, p transfer.Progress) (
 	result transfer.Result, err error) {
+	defer func() {
+		if noNode(err) { // as after an earlier run of the command
+			err = fmt.Errorf("%w (if all of its nodes are stopped, leave --live out)", err)
+		}
+	}()
 	nodes, end, err := l.nodes(ctx, url)
 	if err != nil {
 		return result, err
 	}
 	defer func() { err = errors.Join(err, end()) }()
 	return transfer.MigrateLive(ctx, nodes, to, p)
+}
+
+// noNode reports whether an error is that there is no node, of a folder or of a store.
+func noNode(err error) bool {
+	return errors.Is(err, transfer.ErrNoNode) || errors.Is(err, follow.ErrNoNode)
+}
+
+// depose takes the store out of service, and has its nodes end. If there are none (any more, if an earlier
+// call has come as far as that), it is marked as one whose nodes are stopped.
+func (l *alive) depose(ctx context.Context, url string, h transfer.Head) error {
+	nodes, end, err := l.nodes(ctx, url)
+	if err == nil {
+		err = errors.Join(transfer.DeposeLive(ctx, nodes, h), end())
+	}
+	switch {
+	case err == nil:
+		return nil
+	case !noNode(err):
+		return fmt.Errorf("%w (leave --live out once all of its nodes are stopped)", err)
+	}
+	if stopped := deposeStopped(ctx, url, h); stopped != nil {
+		return fmt.Errorf("%w; as a store whose nodes are stopped: %w", err, stopped)
+	}
+	return nil
 }
 
 // copied copies the store to a folder, and returns how the copy is opened.

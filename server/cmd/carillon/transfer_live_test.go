@@ -85,6 +85,7 @@ func TestWhileNodesServe(t *testing.T) {
 	if err := ended(); !errors.Is(err, store.ErrMoved) {
 		t.Errorf("the node ended with %v, want %v", err, store.ErrMoved)
 	}
+	fails(exitFailed, "leave --live out", "migrate", "--from", folder, "--live", "--to", database)
 	if _, err := os.Stat(at("folder/NODE")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the node has left the file by which it is found: %v", err)
 	}
@@ -123,6 +124,8 @@ func TestWhileNodesServe(t *testing.T) {
 	if err := ended(); !errors.Is(err, store.ErrMoved) {
 		t.Errorf("the node that was deposed ended with %v, want %v", err, store.ErrMoved)
 	}
+	says("restored, and read back", restore("again-live", "third", "--depose", "pebble:"+at("new"), "--live")...)
+	fails(exitFailed, "there is no store", restore("no-old", "third", "--depose", "pebble:"+at("none"), "--live")...)
 	says("restored, and read back", restore("later", "third", "--depose", "pebble:"+at("then"))...)
 	says("restored, and read back", restore("last", "third", "--depose", "pebble:"+at("new"))...)
 	last, err := server.Start(t.Context(), server.Config{Store: "pebble:" + at("last")})

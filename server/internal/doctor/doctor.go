@@ -18,7 +18,8 @@ type Options struct {
 	Keys     Keys          // decrypt what is encrypted; nil: that is counted, and not looked into
 }
 
-// Keys are those that a store is encrypted with. Package sealed has some.
+// Keys are those that a store is encrypted with. Package sealed has some. Texts that they cannot decrypt stay
+// as they are, so that mending what is beside them does not lose them (sealed.Box.Keeping).
 type Keys interface {
 	Shard(below store.Shard) store.Shard
 	Check(marks []store.MetaRecord) error

@@ -383,7 +383,7 @@ func TestMendingIsCutOff(t *testing.T) {
 
 // TestEachKindIsMade: there is no kind that no test has seen.
 func TestEachKindIsMade(t *testing.T) {
-	made := []doctor.Kind{doctor.ParkedMissing}
+	made := []doctor.Kind{doctor.ParkedMissing, doctor.Undecrypted}
 	for _, d := range damages {
 		made = append(made, d.kind)
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/carillonhq/carillon/server/store"
+	"github.com/carillonhq/carillon/server/store/sealed"
 )
 
 // runsAtOnce are read at once: each may have a result.
@@ -55,6 +56,9 @@ func (p *exam) run(r *store.RunRecord) {
 	}
 	if !r.Status.Finished() || r.Expires == 0 {
 		findf(RunInvalid, "its status is %s, and its retention ends at %d", r.Status, r.Expires)
+	}
+	if err := sealed.UnopenedRun(r); err != nil && p.keys != nil {
+		findf(Undecrypted, "%v", err)
 	}
 	if epoch := r.Grant.Term.Epoch; epoch > p.epochs[p.number] {
 		findf(EpochAhead, "its last attempt was granted in epoch %d, and the last term of the partition is %d", epoch,

@@ -30,6 +30,7 @@ const (
 	MetaMisplaced      Kind = "meta-misplaced"
 	IntentsIncomplete  Kind = "intents-incomplete"
 	AuditBroken        Kind = "audit-broken"
+	Undecrypted        Kind = "undecrypted"
 	StoreMarked        Kind = "store-marked"
 )
 
@@ -102,6 +103,8 @@ func Kinds() []About {
 		{MetaMisplaced, "a metadata record is in a partition where no node looks for it", "", ""},
 		{IntentsIncomplete, "some of the jobs of a batch that was decided are missing: the batch is not stored", "", ""},
 		{AuditBroken, "an audit entry was changed or removed, or the record of its chain was: carillon audit verify tells the same", "", ""},
+		{Undecrypted, "with --encryption-keys: messages or the result of a run, settings of a namespace, a job of a batch, or events " +
+			"cannot be decrypted: they were changed, or are of another job", "", ""},
 		{StoreMarked, "no node serves the store: carillon migrate or restore has not come to its end, or what it held is elsewhere", "", ""},
 	}
 }

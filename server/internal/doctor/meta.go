@@ -14,6 +14,7 @@ import (
 	"github.com/carillonhq/carillon/server/internal/repartition"
 	"github.com/carillonhq/carillon/server/store"
 	"github.com/carillonhq/carillon/server/store/codec"
+	"github.com/carillonhq/carillon/server/store/sealed"
 )
 
 // eachMeta calls f with the metadata records of a kind.
@@ -119,6 +120,21 @@ func (p *exam) meta(r *store.MetaRecord) {
 		p.findf(MetaUnreadable, store.Ref{}, "kind %q, key %q: %v", r.Kind, clip(r.Key), err)
 	case at != p.number:
 		p.findf(MetaMisplaced, store.Ref{}, "kind %q, key %q: it belongs in partition %d", r.Kind, clip(r.Key), at)
+	case p.keys != nil:
+		p.decrypted(sealed.UnopenedMeta(r), func(kind Kind, err error) {
+			p.findf(kind, store.Ref{}, "kind %q, key %q: %v", r.Kind, clip(r.Key), err)
+		})
+	}
+}
+
+// decrypted reports what could not be decrypted, or what is damaged in another way.
+func (p *exam) decrypted(err error, found func(kind Kind, err error)) {
+	switch {
+	case err == nil:
+	case errors.Is(err, store.ErrSealed):
+		found(Undecrypted, err)
+	default:
+		found(MetaUnreadable, err)
 	}
 }
 

@@ -24,6 +24,9 @@ func (p *exam) record(ctx context.Context, r *store.Record) error {
 	if what := invalid(r); what != "" {
 		p.findf(RecordInvalid, r.Ref, "%s", what)
 	}
+	if err := codec.StateOpened(&r.State); err != nil && p.keys != nil {
+		p.findf(Undecrypted, r.Ref, "the messages of its run: %v", err)
+	}
 	p.terms(r)
 	if err := p.due(ctx, r); err != nil {
 		return err

@@ -347,7 +347,10 @@ func (a *api) followSettings() {
 // readAll reads the settings of all partitions that this node does not own. It returns the first error.
 func (ns *namespaces) readAll(ctx context.Context) error {
 	if g, ok := ns.partitions.store.(store.Gatherer); ok {
-		return ns.gather(ctx, ns.partitions.gathererOf(g))
+		err := ns.gather(ctx, ns.partitions.gathererOf(g))
+		if !errors.Is(err, errNotGathered) {
+			return err
+		} // which partition is damaged is not known: the others are read one by one
 	}
 	errs := make([]error, len(ns.partitions.parts))
 	_ = sideBySide(len(errs), func(i int) error {
@@ -363,7 +366,8 @@ func (ns *namespaces) readAll(ctx context.Context) error {
 }
 
 // gather is readAll in one read. If a partition's settings have been read or changed meanwhile, the result is
-// dropped for that partition: what is there may be newer.
+// dropped for that partition: what is there may be newer. One whose records cannot be decoded keeps what it
+// has, and does not keep the others from theirs. The error is the first one.
 func (ns *namespaces) gather(ctx context.Context, g store.Gatherer) error {
 	var parts []*partitionRunner
 	var numbers []int
@@ -376,20 +380,31 @@ func (ns *namespaces) gather(ctx context.Context, g store.Gatherer) error {
 	}
 	all, err := g.Gather(ctx, store.KindNamespace, numbers)
 	if err != nil {
-		return fmt.Errorf("settings of %d partitions: %w", len(parts), err)
+		return notGathered("settings", err)
 	}
 	calendars, err := g.Gather(ctx, store.KindCalendar, numbers)
 	if err != nil {
-		return fmt.Errorf("calendars of %d partitions: %w", len(parts), err)
+		return notGathered("calendars", err)
 	}
 	for i, p := range parts {
-		kept, err := decodeKept(all[i], calendars[i])
-		if err != nil {
-			return fmt.Errorf("partition %d: %w", p.number, err)
+		kept, bad := decodeKept(all[i], calendars[i])
+		if bad != nil {
+			err = cmp.Or(err, fmt.Errorf("partition %d: %w", p.number, bad))
+			continue
 		}
 		p.settings.takeGathered(kept, before[i])
 	}
-	return nil
+	return err
+}
+
+// errNotGathered is that something is damaged in what was to be gathered, so that there is nothing of it.
+var errNotGathered = errors.New("what is damaged keeps them from being read together")
+
+func notGathered(what string, err error) error {
+	if errors.Is(err, store.ErrDamaged) {
+		err = fmt.Errorf("%w: %w", errNotGathered, err)
+	}
+	return fmt.Errorf("%s of partitions: %w", what, err)
 }
 
 // ReloadNamespace reads the settings of a namespace, because another node has announced a change.

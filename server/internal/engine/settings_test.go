@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/internal/engine"
+	"github.com/carillonhq/carillon/server/store"
 	"github.com/carillonhq/carillon/server/store/memory"
 )
 
@@ -117,4 +119,59 @@ func TestSettingsReachEveryNode(t *testing.T) {
 		}
 		f.stop()
 	})
+}
+
+// spoiled is a store that reads a damaged record of settings in each partition but one, or cannot read
+// partitions together.
+type spoiled struct {
+	*memory.Store
+	but     int
+	spoil   atomic.Bool
+	nothing bool
+}
+
+// Gather implements [store.Gatherer].
+func (s *spoiled) Gather(ctx context.Context, kind byte, partitions []int) ([][]store.MetaRecord, error) {
+	if s.spoil.Load() && s.nothing {
+		return nil, store.ErrDamaged
+	}
+	all, err := s.Store.Gather(ctx, kind, partitions)
+	for i := range all {
+		if s.spoil.Load() && kind == store.KindNamespace && partitions[i] != s.but {
+			all[i] = append(all[i], store.MetaRecord{Kind: kind, Key: "bad", Value: []byte{0xff}})
+		}
+	}
+	return all, err
+}
+
+// TestSettingsBesideDamagedOnes: what cannot be read in a partition does not keep the settings of others from
+// being in force.
+func TestSettingsBesideDamagedOnes(t *testing.T) {
+	for _, nothing := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) { settingsBesideDamagedOnes(t, nothing) })
+	}
+}
+
+func settingsBesideDamagedOnes(t *testing.T, nothing bool) {
+	t.Helper()
+	ctx := context.Background()
+	s := memory.New(memory.Options{Partitions: 8})
+	bad := &spoiled{Store: s, nothing: nothing, but: store.PartitionOf(carillon.Key{Namespace: "ns"}, 8)}
+	f := startFleet(t, s, 2, func(i int, c *engine.Config) {
+		if i == 1 {
+			c.Store = bad
+		}
+	})
+	f.deal(func(int) int { return 0 })
+	f.settled()
+	bad.spoil.Store(true)
+	if _, err := f.nodes[0].PutNamespace(ctx, carillon.Namespace{Name: "ns", Strict: true}); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(6 * time.Second)
+	if _, err := f.nodes[1].PutJob(ctx, carillon.Job{Namespace: "ns", Name: "a", Schedule: "@every 2s",
+		Target: carillon.WorkerQueue("q"), FailurePolicy: retries()}); !errors.Is(err, carillon.InvalidArgument) {
+		t.Errorf("nothing is gathered: %t: it does not go by the settings that can be read: %v", nothing, err)
+	}
+	f.stop()
 }

@@ -193,8 +193,8 @@ func TestStreams(t *testing.T) {
 		if err := w.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if int64(sealed.Len()) != s.StreamSize(int64(n)) || n > 20 && bytes.Contains(sealed.Bytes(), []byte("0123456789")) {
-			t.Errorf("%d bytes are %d, not %d", n, sealed.Len(), s.StreamSize(int64(n)))
+		if int64(sealed.Len()) != StreamSize(int64(n)) || n > 20 && bytes.Contains(sealed.Bytes(), []byte("0123456789")) {
+			t.Errorf("%d bytes are %d, not %d", n, sealed.Len(), StreamSize(int64(n)))
 		}
 		opened := func(s *Set, b, bound []byte) ([]byte, error) {
 			r, err := s.DecryptStream(bytes.NewReader(b), bound)

@@ -118,25 +118,54 @@ func (f File) write(m *keyset.Manager) (k *Keys, err error) {
 	return k, replace(f.Path, text.Bytes())
 }
 
-// replace writes a file that its owner alone may read, durably.
+// replace writes a file, durably and in one step. A new one is for its owner alone to read; one that is there
+// keeps its mode and, as far as that is allowed, its owner and its group, so that a node can go on to read
+// it. A symbolic link stays one: what it leads to is replaced.
 func replace(path string, text []byte) error {
-	file, err := os.CreateTemp(filepath.Dir(path), ".keys-*") // mode 0600
+	target, err := filepath.EvalSymlinks(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		target, err = path, nil
+	}
 	if err != nil {
 		return err
 	}
-	_, err = file.Write(text)
+	was, err := os.Stat(target)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	file, err := os.CreateTemp(filepath.Dir(target), ".keys-*") // mode 0600
+	if err != nil {
+		return err
+	}
+	if was != nil {
+		err = likeBefore(file, was)
+	}
+	if err == nil {
+		_, err = file.Write(text)
+	}
 	if err == nil {
 		err = file.Sync()
 	}
 	if err = errors.Join(err, file.Close()); err == nil {
-		err = os.Rename(file.Name(), path)
+		err = os.Rename(file.Name(), target)
 	}
 	if err != nil {
 		return errors.Join(err, os.Remove(file.Name()))
 	}
-	dir, err := os.Open(filepath.Dir(path))
+	dir, err := os.Open(filepath.Dir(target))
 	if err != nil {
 		return err
 	}
 	return errors.Join(dir.Sync(), dir.Close())
+}
+
+// likeBefore gives a file the owner, the group and the mode of another. If it cannot have its group, the one
+// that it has instead must not read it.
+func likeBefore(file *os.File, was fs.FileInfo) error {
+	mode := was.Mode().Perm()
+	if !takeOwner(file, was) {
+		const group = 0o070
+		mode &^= group
+	}
+	return file.Chmod(mode)
 }

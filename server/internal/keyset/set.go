@@ -1,6 +1,7 @@
 package keyset
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"sync/atomic"
@@ -55,6 +56,20 @@ func NewSet(k *Keys) *Set {
 	s.Apply(k)
 	return s
 }
+
+// None returns a set without keys. It encrypts nothing; of what is encrypted it tells which key is missing.
+func None() *Set { return NewSet(&Keys{aead: noAEAD{}}) }
+
+// noAEAD is that of no keys.
+type noAEAD struct{}
+
+var errNoKeys = errors.New("there are no keys of encryption")
+
+// Encrypt implements [tink.AEAD].
+func (noAEAD) Encrypt(_, _ []byte) ([]byte, error) { return nil, errNoKeys }
+
+// Decrypt implements [tink.AEAD].
+func (noAEAD) Decrypt(_, _ []byte) ([]byte, error) { return nil, errNoKeys }
 
 // Apply puts keys in force, in place of those before.
 func (s *Set) Apply(k *Keys) { s.keys.Store(k) }

@@ -28,8 +28,9 @@ const (
 	streamSalt    = 1 + streamKey + subtle.AESGCMHKDFNoncePrefixSizeInBytes // in the first segment
 )
 
-// StreamSize returns how many bytes a stream of n bytes is when it is encrypted.
-func (s *Set) StreamSize(n int64) int64 {
+// StreamSize returns how many bytes a stream of n bytes is when it is encrypted: more, and the more the
+// larger n is. It is the same for all keys.
+func StreamSize(n int64) int64 {
 	const inFirst, inOthers = streamSegment - streamTag - streamSalt, streamSegment - streamTag
 	segments := int64(1)
 	if n > inFirst {
@@ -81,10 +82,11 @@ func (s *Set) DecryptStream(r io.Reader, bound []byte) (io.Reader, error) {
 	if id == 0 || !bytes.Equal(rest, make([]byte, len(rest))) {
 		return nil, errHead
 	}
-	if !s.Has(id) {
+	keys := s.keys.Load() // once: they may be replaced at any time
+	if !keys.Has(id) {
 		return nil, &NoKey{id}
 	}
-	key, err := s.Decrypt(sealed, bound)
+	key, err := keys.Decrypt(sealed, bound)
 	if err != nil {
 		return nil, fmt.Errorf("the key %08x does not decrypt it", id)
 	}
@@ -100,7 +102,8 @@ type NoKey struct{ ID uint32 }
 
 // Error implements error.
 func (n *NoKey) Error() string {
-	return fmt.Sprintf("it is encrypted with the key %08x, which is not in the file of --encryption-keys", n.ID)
+	return fmt.Sprintf("it is encrypted with the key %08x, which this node does not have: give it the file with that key "+
+		"(--encryption-keys)", n.ID)
 }
 
 // Missing tells it from damage: the key may come.

@@ -9,16 +9,17 @@ import (
 	"io"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/keyset"
 )
 
-// Encryption encrypts objects as they are stored. server/internal/keyset has one.
+// Encryption encrypts objects as they are stored. server/internal/keyset has one, and the size of what it
+// encrypts ([keyset.StreamSize]), which a node without keys needs, too.
 type Encryption interface {
-	// StreamSize returns how many bytes n bytes are when they are encrypted: more, and the more the larger n is.
-	StreamSize(n int64) int64
 	// EncryptStream returns what encrypts into w until it is closed.
 	EncryptStream(w io.Writer, bound []byte) (io.WriteCloser, error)
 	// DecryptStream returns what r had before. An error, also of its reader, that is not one of r means that the
-	// key is not there, does not fit, or that what r has was changed.
+	// key is not there, does not fit, or that what r has was changed. If the key is not there, the error has a
+	// method Missing that returns true: it may come.
 	DecryptStream(r io.Reader, bound []byte) (io.Reader, error)
 }
 
@@ -32,13 +33,20 @@ func boundTo(namespace string, ref carillon.PayloadRef) []byte {
 }
 
 // fits reports whether an object of a size may have the content of a reference, encrypted or, if it was
-// stored before there were keys, as it is.
-func (s *Store) fits(size int64, ref carillon.PayloadRef) bool {
-	return size == ref.Size || s.sealed(size, ref)
+// stored before there were keys, as it is. A node without keys takes one that is encrypted for what it is,
+// too, not for a damaged one.
+func fits(size int64, ref carillon.PayloadRef) bool {
+	return size == ref.Size || sealed(size, ref)
 }
 
-func (s *Store) sealed(size int64, ref carillon.PayloadRef) bool {
-	return s.o.Encryption != nil && size == s.o.Encryption.StreamSize(ref.Size)
+func sealed(size int64, ref carillon.PayloadRef) bool { return size == keyset.StreamSize(ref.Size) }
+
+// reads is what decrypts; without keys it tells which one is missing.
+func (s *Store) reads() Encryption {
+	if s.o.Encryption == nil {
+		return keyset.None()
+	}
+	return s.o.Encryption
 }
 
 // prepared returns what is to be written of the content that r has, and its size. done is called afterwards.
@@ -48,7 +56,7 @@ func (s *Store) prepared(namespace string, ref carillon.PayloadRef,
 	if keys == nil {
 		return r, ref.Size, func() {}, nil
 	}
-	size = keys.StreamSize(ref.Size)
+	size = keyset.StreamSize(ref.Size)
 	if ref.Size <= inMemory {
 		b := bytes.NewBuffer(make([]byte, 0, size))
 		err = encrypt(keys, b, r, boundTo(namespace, ref))
@@ -80,10 +88,10 @@ func encrypt(keys Encryption, w io.Writer, r io.ReadSeeker, bound []byte) error 
 func (s *Store) open(ctx context.Context, namespace string,
 	ref carillon.PayloadRef) (r io.ReadCloser, size int64, err error) {
 	from, size, err := s.objects.Open(ctx, s.name(namespace, ref))
-	if err != nil || !s.sealed(size, ref) {
+	if err != nil || !sealed(size, ref) {
 		return from, size, err
 	}
-	return &opening{from: &source{from: from}, close: from, keys: s.o.Encryption, ref: ref,
+	return &opening{from: &source{from: from}, close: from, keys: s.reads(), ref: ref,
 		bound: boundTo(namespace, ref)}, ref.Size, nil
 }
 

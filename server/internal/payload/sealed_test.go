@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/internal/keyset"
@@ -45,7 +46,7 @@ func TestObjectsAreEncrypted(t *testing.T) {
 			return filepath.Join(dir, "payloads", ref.DayText(), namespace, fmt.Sprintf("%x", ref.SHA256))
 		}
 		stored, err := os.ReadFile(path("ns"))
-		if err != nil || bytes.Contains(stored, []byte("mark-0c1d")) || int64(len(stored)) != keys.StreamSize(ref.Size) {
+		if err != nil || bytes.Contains(stored, []byte("mark-0c1d")) || int64(len(stored)) != keyset.StreamSize(ref.Size) {
 			t.Fatalf("%d bytes are stored as %d, %v", len(data), len(stored), err)
 		}
 		write := func(namespace string, b []byte) {
@@ -88,4 +89,46 @@ func TestObjectsAreEncrypted(t *testing.T) {
 			t.Error("a run that needs a key is not put off")
 		}
 	}
+}
+
+// TestAnEncryptedObjectWithoutItsKey: a node that has no keys, or others, takes it neither for damaged nor for
+// one that it may replace. What refers to it is put, and its runs are put off.
+func TestAnEncryptedObjectWithoutItsKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir, keys := t.TempDir(), newKeys(t)
+		s := open(t, payload.Options{URL: "file:" + dir, Encryption: keys})
+		data := []byte("mark-0c1d, a payload")
+		ref, err := s.PutBytes(t.Context(), "ns", data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		id := fmt.Sprintf("%08x", keys.Keys().Primary())
+		missing := func(what string, err error) {
+			t.Helper()
+			if !errors.Is(err, carillon.Unavailable) || !strings.Contains(fmt.Sprint(err), id) {
+				t.Errorf("%s: %v, want it to be unavailable, and the key %s", what, err, id)
+			}
+		}
+		for what, o := range map[string]payload.Options{"no keys": {URL: "file:" + dir},
+			"other keys": {URL: "file:" + dir, Encryption: newKeys(t)}} {
+			without := open(t, o)
+			_, err = read(t.Context(), without, "ns", ref)
+			missing(what+", read", err)
+			if _, off := without.PutOff(err); !off {
+				t.Errorf("%s: a run that needs the key is not put off", what)
+			}
+			if got, err := without.Ensure(t.Context(), "ns", ref); err != nil || got != ref {
+				t.Errorf("%s: a job that refers to it: %v, %v", what, got, err)
+			}
+			_, err = without.PutBytes(t.Context(), "ns", data)
+			missing(what+", put", err)
+		}
+		if got, err := read(t.Context(), s, "ns", ref); err != nil || !bytes.Equal(got, data) {
+			t.Errorf("with its key, afterwards: %q, %v", got, err)
+		}
+		path := filepath.Join(dir, "payloads", ref.DayText(), "ns", fmt.Sprintf("%x", ref.SHA256))
+		if b, err := os.ReadFile(path); err != nil || bytes.Contains(b, data) {
+			t.Errorf("what was encrypted was replaced by %q, %v", b, err)
+		}
+	})
 }

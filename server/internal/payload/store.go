@@ -287,7 +287,7 @@ func (s *Store) createOnce(ctx context.Context, namespace string, r io.ReadSeeke
 	}
 	if !errors.Is(err, bucket.ErrExists) {
 		// A server that has the object may hang up before it has read all of it once more.
-		if has, absent := s.objects.Size(ctx, name); absent != nil || !s.fits(has, ref) {
+		if has, absent := s.objects.Size(ctx, name); absent != nil || !fits(has, ref) {
 			return err
 		}
 	}
@@ -434,7 +434,7 @@ func (s *Store) Ensure(ctx context.Context, namespace string,
 	switch {
 	case err != nil:
 		return ref, s.failed(missing(namespace, ref, s.absent(ctx, err)))
-	case !s.fits(size, ref):
+	case !fits(size, ref):
 		return ref, s.failed(damaged(ref, "it has %d bytes", size))
 	}
 	if err := s.objects.Settle(ctx, s.name(namespace, ref)); err != nil {

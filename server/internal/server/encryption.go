@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 
 	"github.com/carillonhq/carillon/server/internal/engine"
 	"github.com/carillonhq/carillon/server/internal/keyset"
@@ -41,6 +42,14 @@ func (e *Encryption) validate() error {
 		return fmt.Errorf("encryption_keys: %w", err)
 	}
 	return nil
+}
+
+// setting says for the other nodes whether there are keys. Which ones differs while they are replaced.
+func (e *Encryption) setting() string {
+	if e.Keys == "" {
+		return "no --encryption-keys"
+	}
+	return "with --encryption-keys"
 }
 
 // encryption is the keys of a node. Nil: there are none.
@@ -130,14 +139,12 @@ func storedMarks(ctx context.Context, s store.Store, check func([]store.MetaReco
 	}
 	if g, ok := s.(store.Gatherer); ok {
 		all, err := g.Gather(ctx, store.KindSeal, numbers)
-		if err != nil {
-			return unlessDamaged(err)
+		if err == nil {
+			err = check(slices.Concat(all...))
 		}
-		var marks []store.MetaRecord
-		for _, page := range all {
-			marks = append(marks, page...)
-		}
-		return check(marks)
+		if !errors.Is(err, store.ErrDamaged) {
+			return err
+		} // the others still tell which keys are needed: they are looked at one by one
 	}
 	for _, i := range numbers {
 		shard, err := s.Shard(i, store.Term{})

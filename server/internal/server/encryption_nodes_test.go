@@ -157,6 +157,24 @@ func TestARotationAmongNodes(t *testing.T) {
 	}
 }
 
+// TestANodeWithoutKeysSaysSo, among nodes that have keys, before anything is encrypted: from then on it would not
+// start.
+func TestANodeWithoutKeysSaysSo(t *testing.T) {
+	url := realserver.StartPostgres(t, realserver.Volatile()...).Database(t)
+	keys, err := os.ReadFile(newKeysFile(t).Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	newKeyedNode(t, url, "keyed", keys)
+	log := &lines{}
+	_, stop := serveUntil(t, server.Config{Store: url, Name: "plain", DrainGrace: patience, LeaseTTL: time.Second,
+		Log: slog.New(slog.NewTextHandler(log, nil))})
+	defer stop()
+	eventually(t, "the log says who has no keys", func() bool {
+		return log.containing("encryption at rest differs: no --encryption-keys on plain; with --encryption-keys on keyed") > 0
+	})
+}
+
 // TestAJobThatCannotBeDecryptedDoesNotRun, although it is due: it says why. Others run.
 func TestAJobThatCannotBeDecryptedDoesNotRun(t *testing.T) {
 	runs := make(chan string, 10)

@@ -34,3 +34,8 @@ func (s *Server) WebhooksPosition(ctx context.Context) (string, error) {
 
 // WarnOfPlainStore is what a start says of the way to the store.
 func WarnOfPlainStore(c Config) { c.warnOfPlainStore() }
+
+// StoredMarks is storedMarks.
+func StoredMarks(ctx context.Context, s store.Store, check func([]store.MetaRecord) error) error {
+	return storedMarks(ctx, s, check)
+}

@@ -24,6 +24,7 @@ func (c Config) shared(macKey []byte) []cluster.Setting {
 		{Name: "audit", Value: c.auditTo()},
 		{Name: "audit-keep", Value: c.Audit.Keep.String()},
 		{Name: "allow-target", Value: c.allowed()},
+		{Name: "encryption at rest", Value: c.Encryption.setting()}, // not Must: they get it in turn
 		{Name: "signing-secrets", Value: c.secretsDigest(macKey)},
 		{Name: "dead-retention", Value: c.DeadRetention.String()},
 		{Name: "max-payload", Value: strconv.Itoa(c.Limits.Payload)},

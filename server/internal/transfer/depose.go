@@ -21,15 +21,13 @@ func (a Arrived) call(ctx context.Context, h Head) error {
 }
 
 // Depose marks a store as moved, so that no node serves it any more. Its nodes must be stopped. It must be
-// the store that h is of; one that is marked already stays so.
+// the store that h is of. One that has marks already is frozen and marked all the same: a call that was
+// killed may have left partitions without, and nodes on them.
 func Depose(ctx context.Context, s store.Store, h Head) (err error) {
 	if !bytes.Equal(s.Meta().MACKey, h.MACKey) {
 		return errNotItsStore
 	}
-	switch err := Usable(ctx, s); {
-	case errors.Is(err, store.ErrMoved):
-		return nil
-	case err != nil:
+	if err := Usable(ctx, s); err != nil && !errors.Is(err, store.ErrMoved) {
 		return err
 	}
 	f, work, err := freeze(ctx, s)
@@ -37,10 +35,31 @@ func Depose(ctx context.Context, s store.Store, h Head) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, f.thaw(ctx)) }()
+	usable, err := f.usable(work)
+	if err != nil {
+		return cause(work, err)
+	}
 	if err := f.mark(work, store.MoveMoved); err != nil {
-		return errors.Join(err, f.mark(context.WithoutCancel(ctx), ""))
+		// Only partitions that could be served before are to be served again.
+		return errors.Join(err, f.unmark(context.WithoutCancel(ctx), func(p int) bool { return usable[p] }))
 	}
 	return nil
+}
+
+// usable reports of each partition whether it may be served: it has no mark, not even a damaged one.
+func (f *frozen) usable(ctx context.Context) ([]bool, error) {
+	all := make([]bool, len(f.shards))
+	for p, sh := range f.shards {
+		found, err := sh.MetaRecords(ctx, store.MoveMarks)
+		if err == nil {
+			err = store.CheckMove(found)
+		}
+		all[p] = err == nil
+		if err != nil && !errors.Is(err, store.ErrMoved) && !errors.Is(err, store.ErrDamaged) {
+			return nil, fmt.Errorf("the mark of partition %d: %w", p, err)
+		}
+	}
+	return all, nil
 }
 
 var errNotItsStore = errors.New("it is not the store that the backup is of, nor a copy of that")

@@ -131,13 +131,16 @@ func newLiveCopy(ctx context.Context, from Nodes) (*liveCopy, context.CancelCaus
 	return &liveCopy{ctx: ctx, cancel: cancel, from: from, events: make(chan nodeEvent)}, cancel
 }
 
+// ErrNoNode is the error of what needs the nodes of a store, if none is there.
+var ErrNoNode = errors.New("no node of the store answers")
+
 // begin calls the nodes.
 func (l *liveCopy) begin() error {
 	if err := l.call(); err != nil {
 		return err
 	}
 	if len(l.nodes) == 0 {
-		return errors.Join(errors.New("no node of the store answers"), l.failed)
+		return errors.Join(ErrNoNode, l.failed)
 	}
 	l.of, l.copied = make([]*liveNode, l.h.Partitions), make([]bool, l.h.Partitions)
 	return nil

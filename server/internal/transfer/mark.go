@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/carillonhq/carillon/server/store"
@@ -13,27 +14,41 @@ import (
 // mark puts the mark into all partitions of a frozen store, which no other process may have taken; empty:
 // none. The first partition is the last one that loses its mark, and the first that gets one: what it has is
 // the mark of the store.
-func (f *frozen) mark(ctx context.Context, value string) (all error) {
+func (f *frozen) mark(ctx context.Context, value string) error {
+	if value == "" {
+		return f.unmark(ctx, func(int) bool { return true })
+	}
+	for p := range f.shards {
+		if err := f.putMark(ctx, p, value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unmark takes the marks of some partitions away.
+func (f *frozen) unmark(ctx context.Context, of func(p int) bool) (all error) {
+	for p := range slices.Backward(f.shards) {
+		if !of(p) {
+			continue
+		}
+		if p == 0 && all != nil {
+			break // so that the store has a mark as long as one of its partitions has
+		}
+		all = errors.Join(all, f.putMark(ctx, p, ""))
+	}
+	return all
+}
+
+func (f *frozen) putMark(ctx context.Context, p int, value string) error {
 	m := store.MetaRecord{Kind: store.KindMove, Key: store.MoveKey}
 	if value != "" {
 		m.Value = []byte(value)
 	}
-	for i := range f.shards {
-		p := i
-		if value == "" {
-			p = len(f.shards) - 1 - i
-		}
-		if value == "" && p == 0 && all != nil {
-			break // so that the store has a mark as long as one of its partitions has
-		}
-		if err := again(ctx, f.shards[p], &store.Batch{MetaRecords: []store.MetaRecord{m}}); err != nil {
-			all = errors.Join(all, fmt.Errorf("mark partition %d: %w", p, cause(ctx, err)))
-			if value != "" {
-				break
-			}
-		}
+	if err := again(ctx, f.shards[p], &store.Batch{MetaRecords: []store.MetaRecord{m}}); err != nil {
+		return fmt.Errorf("mark partition %d: %w", p, cause(ctx, err))
 	}
-	return all
+	return nil
 }
 
 const (

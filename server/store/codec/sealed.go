@@ -123,6 +123,17 @@ func OpenSpec(c Cipher, of carillon.Key, spec []byte) []byte {
 	return openWhole(c, spec, specSealed, partSpec, of)
 }
 
+// opened is an error, by [store.ErrSealed], if a field of a message holds it encrypted still.
+func opened(b []byte, field int) error {
+	if sealed := sealedIn(b, field); sealed != nil {
+		return sealedError{SealedBy(sealed)}
+	}
+	return nil
+}
+
+// SpecOpened is an error if a spec is encrypted, also by nothing that can be a key's.
+func SpecOpened(spec []byte) error { return opened(spec, specSealed) }
+
 // SpecSealedBy returns the id of the key that a spec is encrypted with; 0: it is not encrypted.
 func SpecSealedBy(spec []byte) uint32 { return SealedBy(sealedIn(spec, specSealed)) }
 
@@ -141,6 +152,9 @@ func OpenNamespace(c Cipher, name string, b []byte) []byte {
 
 // NamespaceSealedBy is [SpecSealedBy] for the settings of a namespace.
 func NamespaceSealedBy(b []byte) uint32 { return SealedBy(sealedIn(b, namespaceSealed)) }
+
+// NamespaceOpened is [SpecOpened] for the settings of a namespace.
+func NamespaceOpened(b []byte) error { return opened(b, namespaceSealed) }
 
 // texts are what is encrypted of a record that is readable otherwise.
 type texts struct {
@@ -171,8 +185,8 @@ func (t *texts) seal(c Cipher, part string, of carillon.Key) ([]byte, error) {
 	return sealed, nil
 }
 
-// open decrypts texts. Where that fails, the text says so: nothing depends on them.
-func open(c Cipher, part string, of carillon.Key, sealed []byte) (t texts) {
+// open decrypts texts.
+func open(c Cipher, part string, of carillon.Key, sealed []byte) (t texts, err error) {
 	plain, err := c.Decrypt(sealed, bound(part, of))
 	if err == nil {
 		r := coder{b: plain}
@@ -180,9 +194,9 @@ func open(c Cipher, part string, of carillon.Key, sealed []byte) (t texts) {
 		err = r.err
 	}
 	if err != nil {
-		return texts{Text: sealedError{SealedBy(sealed)}.Error()}
+		return texts{}, sealedError{SealedBy(sealed)}
 	}
-	return t
+	return t, nil
 }
 
 // takeMessages takes the messages out of the errors of attempts; what others hold of these stays as it is.
@@ -252,12 +266,34 @@ func SealState(c Cipher, of carillon.Key, s *store.State) error {
 	return err
 }
 
-// OpenState decrypts what [SealState] has encrypted.
-func OpenState(c Cipher, of carillon.Key, s *store.State) {
-	if sealed, ok := strings.CutPrefix(s.Run.Message, sealedPrefix); ok {
-		t := open(c, partAttempts, of, []byte(sealed))
+// OpenState decrypts what [SealState] has encrypted. After an error, which wraps [store.ErrSealed], the state
+// is as it was.
+func OpenState(c Cipher, of carillon.Key, s *store.State) error {
+	sealed, ok := strings.CutPrefix(s.Run.Message, sealedPrefix)
+	if !ok {
+		return nil
+	}
+	t, err := open(c, partAttempts, of, []byte(sealed))
+	if err == nil {
 		t.give(&s.Run.Errors)
 		s.Run.Message = t.Text
+	}
+	return err
+}
+
+// StateOpened is an error, which wraps [store.ErrSealed], if the messages of a state are encrypted.
+func StateOpened(s *store.State) error {
+	if sealed, ok := strings.CutPrefix(s.Run.Message, sealedPrefix); ok {
+		return sealedError{SealedBy([]byte(sealed))}
+	}
+	return nil
+}
+
+// ExplainState puts, in place of messages that are encrypted, that they are. They are lost if the state is
+// written.
+func ExplainState(s *store.State) {
+	if err := StateOpened(s); err != nil {
+		s.Run.Message = err.Error()
 	}
 }
 
@@ -276,15 +312,35 @@ func SealRun(c Cipher, r *store.RunRecord) (err error) {
 	return err
 }
 
-// OpenRun decrypts what [SealRun] has encrypted.
-func OpenRun(c Cipher, r *store.RunRecord) {
+// OpenRun decrypts what [SealRun] has encrypted. After an error, which wraps [store.ErrSealed], the texts are
+// as they were; a spec that cannot be decrypted is as [OpenSpec] has it.
+func OpenRun(c Cipher, r *store.RunRecord) error {
 	if r.Spec != nil {
 		r.Spec = OpenSpec(c, r.Key, r.Spec)
 	}
-	if r.Sealed {
-		t := open(c, partRun, r.Key, r.Response)
+	if !r.Sealed {
+		return nil
+	}
+	t, err := open(c, partRun, r.Key, r.Response)
+	if err == nil {
 		t.give(&r.Errors)
 		r.Response, r.Reason, r.Sealed = t.Response, t.Text, false
+	}
+	return err
+}
+
+// RunOpened is [StateOpened] for the texts of a run.
+func RunOpened(r *store.RunRecord) error {
+	if r.Sealed {
+		return sealedError{SealedBy(r.Response)}
+	}
+	return nil
+}
+
+// ExplainRun is [ExplainState] for the texts of a run.
+func ExplainRun(r *store.RunRecord) {
+	if err := RunOpened(r); err != nil {
+		r.Response, r.Reason, r.Sealed = nil, err.Error(), false
 	}
 }
 
@@ -315,21 +371,60 @@ func SealEvents(c Cipher, b []byte) (out []byte, key uint32, err error) {
 	return AppendEvents(nil, &list), key, nil
 }
 
-// OpenEvents decrypts what [SealEvents] has encrypted. What is damaged stays as it is.
-func OpenEvents(c Cipher, b []byte) []byte {
-	list, err := DecodeEvents(b)
+// OpenEvents decrypts what [SealEvents] has encrypted. What cannot be decrypted stays as it is; the error is
+// of the first such event, and wraps [store.ErrSealed], or says that b is damaged.
+func OpenEvents(c Cipher, b []byte) ([]byte, error) {
+	var first error
+	out, err := eachSealed(b, func(e *store.Event) {
+		t, err := open(c, partEvent, e.Key, []byte(e.Error))
+		if err == nil {
+			e.Error, e.Reason, e.Sealed = string(t.Response), t.Text, false
+		} else if first == nil {
+			first = err
+		}
+	})
+	if err == nil {
+		err = first
+	}
+	return out, err
+}
+
+// EventsOpened is [StateOpened] for events.
+func EventsOpened(b []byte) (err error) {
+	_, damaged := eachSealed(b, func(e *store.Event) { err = sealedError{SealedBy([]byte(e.Error))} })
+	if damaged != nil {
+		return damaged
+	}
+	return err
+}
+
+// ExplainEvents is [ExplainState] for events. What is damaged stays as it is.
+func ExplainEvents(b []byte) []byte {
+	out, err := eachSealed(b, func(e *store.Event) {
+		e.Error, e.Reason, e.Sealed = "", sealedError{SealedBy([]byte(e.Error))}.Error(), false
+	})
 	if err != nil {
 		return b
 	}
-	sealed := false
+	return out
+}
+
+// eachSealed calls f with the events that are encrypted, and returns all of them as f leaves them. What is
+// damaged is returned as it is.
+func eachSealed(b []byte, f func(e *store.Event)) ([]byte, error) {
+	list, err := DecodeEvents(b)
+	if err != nil {
+		return b, err
+	}
+	some := false
 	for i := range list.List {
 		if e := &list.List[i]; e.Sealed {
-			t := open(c, partEvent, e.Key, []byte(e.Error))
-			e.Error, e.Reason, e.Sealed, sealed = string(t.Response), t.Text, false, true
+			some = true
+			f(e)
 		}
 	}
-	if !sealed {
-		return b
+	if !some {
+		return b, nil
 	}
-	return AppendEvents(nil, &list)
+	return AppendEvents(nil, &list), nil
 }

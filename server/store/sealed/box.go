@@ -1,6 +1,7 @@
 package sealed
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/carillonhq/carillon/server/internal/partition"
@@ -16,10 +17,17 @@ type Keys interface {
 }
 
 // Box encrypts and decrypts the records of a store. It is safe for concurrent use.
-type Box struct{ keys Keys }
+type Box struct {
+	keys Keys
+	keep bool // texts that cannot be decrypted stay as they are
+}
 
-// New makes a box with keys.
-func New(keys Keys) *Box { return &Box{keys} }
+// New makes a box with keys. Where a text cannot be decrypted, what is read of it says so.
+func New(keys Keys) *Box { return &Box{keys: keys} }
+
+// Keeping returns a box whose reads leave texts that cannot be decrypted as they are, so that nothing is lost
+// if they are written back. [Unopened] and its like tell of them.
+func (b *Box) Keeping() *Box { return &Box{keys: b.keys, keep: true} }
 
 // Writes returns a group of batches as the store is to have it. Their shards are those that [Box.Shard] has
 // returned; those in the result are the store's own.
@@ -144,7 +152,9 @@ func (b *Box) open(page []store.Record) []store.Record {
 		if r.Spec != nil {
 			r.Spec = codec.OpenSpec(b.keys, r.Key, r.Spec)
 		}
-		codec.OpenState(b.keys, r.Key, &r.State)
+		if err := codec.OpenState(b.keys, r.Key, &r.State); err != nil && !b.keep {
+			codec.ExplainState(&r.State)
+		}
 	}
 	return page
 }
@@ -152,7 +162,9 @@ func (b *Box) open(page []store.Record) []store.Record {
 // openRuns is open for finished runs.
 func (b *Box) openRuns(page []store.RunRecord) []store.RunRecord {
 	for i := range page {
-		codec.OpenRun(b.keys, &page[i])
+		if err := codec.OpenRun(b.keys, &page[i]); err != nil && !b.keep {
+			codec.ExplainRun(&page[i])
+		}
 	}
 	return page
 }
@@ -163,7 +175,10 @@ func (b *Box) openMeta(page []store.MetaRecord) []store.MetaRecord {
 		r := &page[i]
 		switch r.Kind {
 		case store.KindEvents:
-			r.Value = codec.OpenEvents(b.keys, r.Value)
+			var err error
+			if r.Value, err = codec.OpenEvents(b.keys, r.Value); err != nil && !b.keep {
+				r.Value = codec.ExplainEvents(r.Value)
+			}
 		case store.KindNamespace:
 			r.Value = codec.OpenNamespace(b.keys, r.Key, r.Value)
 		case store.KindIntent:
@@ -175,4 +190,31 @@ func (b *Box) openMeta(page []store.MetaRecord) []store.MetaRecord {
 		}
 	}
 	return page
+}
+
+// Unopened is an error, which wraps [store.ErrSealed], if something of a record is encrypted still.
+func Unopened(r *store.Record) error {
+	return cmp.Or(codec.SpecOpened(r.Spec), codec.StateOpened(&r.State))
+}
+
+// UnopenedRun is [Unopened] for finished runs.
+func UnopenedRun(r *store.RunRecord) error {
+	return cmp.Or(codec.SpecOpened(r.Spec), codec.RunOpened(r))
+}
+
+// UnopenedMeta is [Unopened] for metadata records. The error may say that the record is damaged.
+func UnopenedMeta(r *store.MetaRecord) error {
+	switch r.Kind {
+	case store.KindEvents:
+		return codec.EventsOpened(r.Value)
+	case store.KindNamespace:
+		return codec.NamespaceOpened(r.Value)
+	case store.KindIntent:
+		_, head, err := partition.IntentSpec(r.Value)
+		if err != nil {
+			return err
+		}
+		return codec.SpecOpened(r.Value[head:])
+	}
+	return nil
 }

@@ -36,11 +36,13 @@ func (b *Box) Check(marks []store.MetaRecord) error {
 // known returns the ids of the keys that marks are of.
 func (b *Box) known(marks []store.MetaRecord) (ids []uint32, err error) {
 	m := &store.MissingKeys{Any: true}
+	var damaged error // what is missing matters more
 	for i := range marks {
 		r := &marks[i]
 		n, err := strconv.ParseUint(r.Key, 16, 32)
 		if id := uint32(n); err != nil || r.Key != markKey(id) {
-			return nil, fmt.Errorf("%w: the mark of a key of encryption is called %.20q", store.ErrDamaged, r.Key)
+			damaged = fmt.Errorf("%w: the mark of a key of encryption is called %.20q", store.ErrDamaged, r.Key)
+			continue
 		}
 		id := uint32(n)
 		by := codec.SealedBy(r.Value)
@@ -51,6 +53,9 @@ func (b *Box) known(marks []store.MetaRecord) (ids []uint32, err error) {
 	}
 	if m.IDs != nil {
 		return nil, m
+	}
+	if damaged != nil {
+		return nil, damaged
 	}
 	return ids, nil
 }

@@ -7,10 +7,8 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/internal/transfer"
 	"github.com/carillonhq/carillon/server/store"
-	"github.com/carillonhq/carillon/server/store/codec"
 )
 
 // Renew is a [transfer.Reshape]: what moves is encrypted with the primary key, be it readable before or
@@ -76,9 +74,10 @@ func (r *renewal) Each(ctx context.Context, take transfer.Taker) error {
 
 // open returns a batch in the clear and without marks, and adds it to a digest.
 func (r *renewal) open(p int, b *store.Batch, to *transfer.Digest) (*store.Batch, error) {
-	open := &store.Batch{Puts: r.box.open(slices.Clone(b.Puts)), Runs: r.box.openRuns(slices.Clone(b.Runs))}
+	box := r.box.Keeping() // a text that is replaced by an error would be lost
+	open := &store.Batch{Puts: box.open(slices.Clone(b.Puts)), Runs: box.openRuns(slices.Clone(b.Runs))}
 	isMark := func(m store.MetaRecord) bool { return m.Kind == store.KindSeal }
-	open.MetaRecords = r.box.openMeta(slices.DeleteFunc(slices.Clone(b.MetaRecords), isMark))
+	open.MetaRecords = box.openMeta(slices.DeleteFunc(slices.Clone(b.MetaRecords), isMark))
 	if err := unopened(open); err != nil {
 		return nil, err
 	}
@@ -94,34 +93,31 @@ func (r *renewal) open(p int, b *store.Batch, to *transfer.Digest) (*store.Batch
 
 // unopened is an error if something could not be decrypted: it would not be, in the new store, either.
 func unopened(b *store.Batch) error {
-	check := func(key uint32, what, name string) error {
-		if key == 0 {
+	is := func(err error, what, name string) error {
+		if err == nil {
 			return nil
 		}
-		return fmt.Errorf("%w: the %s %q cannot be decrypted with the key %08x: examine the store with carillon doctor",
-			store.ErrSealed, what, name, key)
+		return fmt.Errorf("the %s %q: %w: nothing of the old store was changed; examine it with carillon doctor", what, name, err)
 	}
 	for i := range b.Puts {
-		if err := check(codec.SpecSealedBy(b.Puts[i].Spec), "job", b.Puts[i].Key.String()); err != nil {
+		r := &b.Puts[i]
+		what := "job"
+		if r.Seq != 0 {
+			what = fmt.Sprintf("pending run %d of", r.Seq)
+		}
+		if err := is(Unopened(r), what, r.Key.String()); err != nil {
 			return err
 		}
 	}
 	for i := range b.Runs {
-		if err := check(codec.SpecSealedBy(b.Runs[i].Spec), "run of", b.Runs[i].Key.String()); err != nil {
+		r := &b.Runs[i]
+		if err := is(UnopenedRun(r), fmt.Sprintf("run %s of", r.ID), r.Key.String()); err != nil {
 			return err
 		}
 	}
-	for _, m := range b.MetaRecords {
-		key := uint32(0)
-		switch m.Kind {
-		case store.KindNamespace:
-			key = codec.NamespaceSealedBy(m.Value)
-		case store.KindIntent:
-			if _, head, err := partition.IntentSpec(m.Value); err == nil {
-				key = codec.SpecSealedBy(m.Value[head:])
-			}
-		}
-		if err := check(key, "metadata record", m.Key); err != nil {
+	for i := range b.MetaRecords {
+		r := &b.MetaRecords[i]
+		if err := is(UnopenedMeta(r), fmt.Sprintf("metadata record of kind %q", r.Kind), r.Key); err != nil {
 			return err
 		}
 	}

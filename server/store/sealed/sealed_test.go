@@ -170,7 +170,10 @@ func TestWhatIsEncryptedStaysWithItsJob(t *testing.T) {
 		t.Fatal(err)
 	}
 	run.Key.Name = "other"
-	codec.OpenRun(keys, &run)
+	if err := codec.OpenRun(keys, &run); !errors.Is(err, store.ErrSealed) || !run.Sealed {
+		t.Errorf("a run under another job: %v, encrypted still: %t", err, run.Sealed)
+	}
+	codec.ExplainRun(&run)
 	if text := fmt.Sprintf("%+v", run); strings.Contains(text, marker) || !strings.Contains(run.Reason, id(keys)) {
 		t.Errorf("a run under another job: %s", text)
 	}
@@ -178,7 +181,12 @@ func TestWhatIsEncryptedStaysWithItsJob(t *testing.T) {
 	if err := codec.SealState(keys, key, &state); err != nil {
 		t.Fatal(err)
 	}
-	codec.OpenState(keys, carillon.Key{Namespace: "shop", Name: "other"}, &state)
+	was := state.Run.Message
+	err = codec.OpenState(keys, carillon.Key{Namespace: "shop", Name: "other"}, &state)
+	if !errors.Is(err, store.ErrSealed) || state.Run.Message != was {
+		t.Errorf("a state under another job: %v", err)
+	}
+	codec.ExplainState(&state)
 	if text := fmt.Sprintf("%+v", state); strings.Contains(text, marker) || len(state.Run.Errors) != 2 {
 		t.Errorf("a state under another job: %s", text)
 	}
