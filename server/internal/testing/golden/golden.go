@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 )
 
 //go:embed testdata/*.tar.gz testdata/*.carillon
@@ -18,7 +19,26 @@ var files embed.FS
 
 // Store unpacks the store of a format into a new folder within dir, and returns its URL.
 func Store(format int, dir string) (url string, err error) {
-	f, err := files.Open(fmt.Sprintf("testdata/format-%d.tar.gz", format))
+	return open(fmt.Sprintf("testdata/format-%d.tar.gz", format), dir)
+}
+
+// Encrypted is [Store] for an encrypted store, whose keys are in the file [Keys]. There are some since
+// format 6.
+func Encrypted(format int, dir string) (url string, err error) {
+	return open(fmt.Sprintf("testdata/encrypted-%d.tar.gz", format), dir)
+}
+
+// Keys returns the file of the keys of a golden store; "" if it is not encrypted.
+func Keys(url string) string {
+	file := filepath.Join(filepath.Dir(strings.TrimPrefix(url, "pebble:")), "keys", "keys.json")
+	if _, err := os.Stat(file); err != nil {
+		return ""
+	}
+	return file
+}
+
+func open(file, dir string) (url string, err error) {
+	f, err := files.Open(file)
 	if err != nil {
 		return "", err
 	}

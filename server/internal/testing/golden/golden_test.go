@@ -12,15 +12,17 @@ import (
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/embedded"
 	"github.com/carillonhq/carillon/server/internal/doctor"
+	"github.com/carillonhq/carillon/server/internal/keyset"
 	"github.com/carillonhq/carillon/server/internal/testing/golden"
 	"github.com/carillonhq/carillon/server/internal/transfer"
 	"github.com/carillonhq/carillon/server/store"
 	_ "github.com/carillonhq/carillon/server/store/pebble"
+	"github.com/carillonhq/carillon/server/store/sealed"
 )
 
 // newest is the newest format of which there is a store. When the format is raised, one of the format before
 // is needed at once, and one of the new format before it is released.
-const newest = 5
+const newest = 6
 
 // patience bounds what no test should need.
 const patience = time.Minute
@@ -32,11 +34,19 @@ func healthy(t *testing.T, url string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := doctor.Look(t.Context(), s, doctor.Options{Most: 100})
+	o := doctor.Options{Most: 100}
+	if file := golden.Keys(url); file != "" {
+		keys, err := keyset.File{Path: file}.Read()
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.Keys = sealed.New(keyset.NewSet(keys)).Keeping()
+	}
+	r, err := doctor.Look(t.Context(), s, o)
 	if err := errors.Join(err, s.Close()); err != nil {
 		t.Fatal(err)
 	}
-	if len(r.Kinds) > 0 || r.Jobs < 8 || r.Runs < 7 {
+	if len(r.Kinds) > 0 || r.Jobs < 8 || r.Runs < 7 || r.Sealed > 0 {
 		t.Errorf("%+v", r)
 	}
 }
@@ -58,6 +68,24 @@ func TestStores(t *testing.T) {
 				if !errors.Is(err, store.ErrOutdated) {
 					t.Errorf("it was to be left as it is: %v", err)
 				}
+			}
+			serve(t, url, format)
+		})
+	}
+}
+
+// TestEncryptedStores: the same of stores that are encrypted, which are not opened without their keys.
+func TestEncryptedStores(t *testing.T) {
+	for format := 6; format <= newest; format++ {
+		t.Run(fmt.Sprint(format), func(t *testing.T) {
+			t.Parallel()
+			url, err := golden.Encrypted(format, t.TempDir())
+			if err != nil {
+				t.Fatal(err)
+			}
+			s, err := embedded.Open(t.Context(), url, embedded.Options{})
+			if err == nil {
+				t.Errorf("it was opened without its keys: %v", s.Close(t.Context()))
 			}
 			serve(t, url, format)
 		})
@@ -131,10 +159,32 @@ func (l look) all(format int) {
 			l.Errorf("%+v, %v", queues, err)
 		}
 	}
+	if format >= 6 {
+		l.limits()
+	}
 	if format >= 4 {
 		n, err := l.s.GetNamespace(l.Context(), "default")
 		if err != nil || len(n.Webhooks) != 1 || n.Webhooks[0].Name != "ops" {
 			l.Errorf("%+v, %v", n, err)
+		}
+	}
+}
+
+// limits looks at quotas, rates, and who has done what.
+func (l look) limits() {
+	l.Helper()
+	billing, err := l.s.GetNamespace(l.Context(), "billing")
+	if q := billing.Quotas; err != nil || q.Jobs != 100 || q.PayloadBytes != 1_000_000 || q.Puts.Count != 500 ||
+		q.Runs.Period != time.Hour || q.ConcurrentRuns != 50 || billing.Used == nil || billing.Used.Jobs != 2 {
+		l.Errorf("%+v, %v", billing, err)
+	}
+	n, err := l.s.GetNamespace(l.Context(), "default")
+	if r := n.RateLimits["mail"]; err != nil || r.Count != 5 || r.Period != 24*time.Hour || r.Burst != 5 {
+		l.Errorf("%+v, %v", n, err)
+	}
+	for i := range 3 {
+		if r := l.ended(fmt.Sprint("rated-", i+1)); len(r) != 1 || r[0].Status != carillon.RunSucceeded {
+			l.Errorf("%+v", r)
 		}
 	}
 }

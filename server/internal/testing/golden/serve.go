@@ -49,7 +49,8 @@ func payloads(url string) *embedded.Payloads {
 // job, and asks f about it.
 func Serve(ctx context.Context, url string, want map[string]int,
 	f func(s *embedded.Scheduler) error) (err error) {
-	s, err := embedded.Open(ctx, url, embedded.Options{Payloads: payloads(url)})
+	s, err := embedded.Open(ctx, url, embedded.Options{Payloads: payloads(url),
+		Encryption: embedded.Encryption{Keys: Keys(url)}})
 	if err != nil {
 		return err
 	}

@@ -2,9 +2,11 @@
 # Makes a golden store: runs a workload with the carillon of some format and packs the folder. See README.md.
 #
 #   make.sh CARILLON FORMAT [BACKUP]   writes format-FORMAT.tar.gz; with a third argument, the carillon that makes it, also
-#                                      backup-1.carillon
+#                                      backup-1.carillon; since format 6 also encrypted-FORMAT.tar.gz
 set -euo pipefail
 carillon=$1 format=$2 here=$(cd "$(dirname "$0")" && pwd)
+name=format encrypted=${GOLDEN_ENCRYPTED:-}
+[ -z "$encrypted" ] || name=encrypted
 work=$(mktemp -d)
 target='' node=''
 trap 'kill $target $node 2>/dev/null || true; rm -rf "$work"' EXIT
@@ -33,6 +35,12 @@ url=http://127.0.0.1:$(cat "$work/port")
 export CARILLON_SERVER=127.0.0.1:17070
 folders=(store) flags=()
 if [ "$format" -ge 5 ]; then folders+=(payloads) flags+=(--payload-store "file:$work/payloads"); fi
+if [ "$format" -ge 6 ]; then flags+=(--audit store); fi
+if [ -n "$encrypted" ]; then
+  mkdir "$work/keys"
+  "$carillon" encryption-key create "$work/keys/keys.json" >/dev/null
+  folders+=(keys) flags+=(--encryption-keys "$work/keys/keys.json")
+fi
 "$carillon" serve --store "pebble:$work/store" --partitions 4 --node-name golden --grpc $CARILLON_SERVER --http 127.0.0.1:17080 \
   --allow-target 127.0.0.0/8 "${flags[@]}" 2>"$work/log" &
 node=$!
@@ -79,14 +87,23 @@ if [ "$format" -ge 5 ]; then
   head -c 200000 /dev/zero | tr '\0' x >"$work/large"
   put apart --in 1s --worker golden --data-file "$work/large"
 fi
+if [ "$format" -ge 6 ]; then
+  "$carillon" namespace set billing --quota-jobs 100 --quota-payload-bytes 1000000 --quota-puts 500/1s \
+    --quota-runs 1000/1h --quota-concurrent-runs 50 >/dev/null
+  "$carillon" namespace set default --rate-limit mail=5/24h/5 >/dev/null
+  for n in 1 2 3; do put "rated-$n" --http "$url/works" $key mail; done
+fi
 
 sleep 8 # what ends has ended, and is told
 kill -TERM $node
 wait $node
 node=''
-tar -C "$work" --sort=name --owner=0 --group=0 --numeric-owner -cf - "${folders[@]}" | gzip -9n >"$here/format-$format.tar.gz"
-ls -l "$here/format-$format.tar.gz"
+tar -C "$work" --sort=name --owner=0 --group=0 --numeric-owner -cf - "${folders[@]}" | gzip -9n >"$here/$name-$format.tar.gz"
+ls -l "$here/$name-$format.tar.gz"
 if [ -n "${3:-}" ]; then
   rm -f "$here/backup-1.carillon"
   "$3" backup --store "pebble:$work/store" "$here/backup-1.carillon"
+fi
+if [ "$format" -ge 6 ] && [ -z "$encrypted" ]; then
+  GOLDEN_ENCRYPTED=yes "$0" "$carillon" "$format"
 fi
