@@ -191,11 +191,14 @@ func (q *quotas) askHome(ctx context.Context, key askedRoom, a *roomAsk) error {
 	return certain(err)
 }
 
-// serveCountUsage takes back the room that a partition has not used, and says what it has, once that is
-// durable. It counts first, if this term has not, as far as that goes in the call's time.
+// serveCountUsage says what a partition has, once that is durable, and with a stamp takes back the room that
+// it has not used. It counts first, if this term has not, as far as that goes in the call's time.
 func serveCountUsage(ctx context.Context, p *partitionRunner, m message.CountUsage) (any, error) {
 	recall := func() (message.Usage, error) {
 		return inRoundSeq(ctx, p, call{}, func(p *partitionRunner, now int64) (message.Usage, uint64, error) {
+			if m.Stamp == (message.Stamp{}) {
+				return p.m.Usage.Of(now, m.Namespace), p.m.Newest(), nil
+			}
 			u, newest := p.m.Usage.Recall(now, m.Namespace, m.Stamp)
 			if !newest {
 				return u, 0, carillon.Errorf(carillon.FailedPrecondition, "stamp", "a later message has overtaken it")
@@ -338,6 +341,20 @@ func (q *quotas) noneUntil(namespace string, n, until int64) {
 	t.refused, t.after = until, n
 }
 
+// notMade gives back a change that mayChange let pass and that was not made. Others may make it within the
+// next [quota.Hold].
+func (q *quotas) notMade(key carillon.Key) {
+	if !strings.HasPrefix(key.Name, carillon.EventJobs) {
+		q.giveBack(namespaceOf(key.Namespace), 1)
+	}
+}
+
+func (q *quotas) giveBack(namespace string, n int64) {
+	if s := q.settings.get(namespace); s != nil && s.Quotas.Puts.Count > 0 {
+		q.keep(namespace, n, q.elapsed()+int64(quota.Hold))
+	}
+}
+
 // forget forgets what was taken by a rate that has changed.
 func (q *quotas) forget(namespace string) {
 	q.mu.Lock()
@@ -353,14 +370,20 @@ func (q *quotas) tooMany(namespace string, r carillon.Rate, wait int64) error {
 	return q.over(e)
 }
 
-// takeEach is take for the jobs of a batch: for all of them, or for none.
+// takeEach is mayChange for the jobs of a batch: for all of them, or for none.
 func (q *quotas) takeEach(ctx context.Context, jobs []carillon.Job) error {
 	of := map[string]int64{}
 	for i := range jobs {
-		of[namespaceOf(jobs[i].Namespace)]++
+		if !strings.HasPrefix(jobs[i].Name, carillon.EventJobs) {
+			of[namespaceOf(jobs[i].Namespace)]++
+		}
 	}
-	for _, namespace := range slices.Sorted(maps.Keys(of)) {
+	namespaces := slices.Sorted(maps.Keys(of))
+	for i, namespace := range namespaces {
 		if err := q.take(ctx, namespace, of[namespace]); err != nil {
+			for _, taken := range namespaces[:i] {
+				q.giveBack(taken, of[taken])
+			}
 			return err
 		}
 	}
