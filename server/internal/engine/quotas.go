@@ -172,20 +172,26 @@ const askWithin = 10 * time.Second
 // askHome asks the home for room and gives it to the partition.
 func (q *quotas) askHome(ctx context.Context, key askedRoom, a *roomAsk) error {
 	p := q.partitions.parts[key.partition]
-	has, err := inRoundSeq(ctx, p, call{}, func(p *partitionRunner, now int64) (message.Usage, uint64, error) {
-		return p.m.Usage.Of(now, key.namespace), p.m.Newest(), nil
+	type usage struct {
+		message.Usage
+		of store.Term
+	}
+	has, err := inRoundSeq(ctx, p, call{}, func(p *partitionRunner, now int64) (usage, uint64, error) {
+		return usage{p.m.Usage.Of(now, key.namespace), p.own.term}, p.m.Newest(), nil
 	})
 	if err != nil {
 		return certain(err)
 	}
 	room, err := across(ctx, q.partitions, q.partitions.ofNamespace(key.namespace),
-		message.AskRoom{Namespace: key.namespace, Partition: key.partition, Has: has, Want: a.want,
+		message.AskRoom{Namespace: key.namespace, Partition: key.partition, Has: has.Usage, Want: a.want,
 			More: a.all.Minus(a.want)})
 	if err != nil {
 		return certain(err)
 	}
 	_, err = inRoundSeq(ctx, p, call{}, func(p *partitionRunner, _ int64) (struct{}, uint64, error) {
-		p.m.Usage.Give(key.namespace, room)
+		if p.own.term == has.of { // a later term may have been counted meanwhile, by another home
+			p.m.Usage.Give(key.namespace, room)
+		}
 		return struct{}{}, 0, nil
 	})
 	return certain(err)
