@@ -3,6 +3,7 @@ package engine_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -138,4 +139,26 @@ func TestABatchThatIsNotPutLeavesRoom(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestRefusalsAreCounted by namespace and quota, each change once.
+func TestRefusalsAreCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, refused := context.Background(), map[string]int{}
+		n := startWith(t, engine.Config{Store: memory.New(memory.Options{Partitions: 5}),
+			Events: engine.Events{QuotaRefused: func(namespace, quota string) { refused[namespace+" "+quota]++ }}})
+		putQuotas(t, n, carillon.Quotas{Jobs: 1})
+		n.putRate("few", 1)
+		for i := range 3 {
+			_, err := n.PutJob(ctx, shopJob(i))
+			if (err != nil) != (i > 0) {
+				t.Errorf("job %d: %v", i, err)
+			}
+		}
+		n.mayMake("few", 1)
+		if want := map[string]int{"shop jobs": 2, "few puts": 1}; !maps.Equal(refused, want) {
+			t.Errorf("counted %v, want %v", refused, want)
+		}
+		n.stop()
+	})
 }

@@ -30,8 +30,8 @@ type quotas struct {
 	settings   *settings
 	homes      *quotaHomes // of this node's partitions
 	elapsed    func() int64
-	run        func(f func()) bool // in the background; false: the engine has ended
-	refused    func(quota string)  // counts it
+	run        func(f func()) bool           // in the background; false: the engine has ended
+	refused    func(namespace, quota string) // counts it
 
 	mu     sync.Mutex
 	asking map[askedRoom]*roomAsks
@@ -39,19 +39,19 @@ type quotas struct {
 }
 
 func newQuotas(ps *partitions, s *settings, elapsed func() int64,
-	run func(func()) bool, refused func(quota string)) *quotas {
+	run func(func()) bool, refused func(namespace, quota string)) *quotas {
 	if refused == nil {
-		refused = func(string) {}
+		refused = func(string, string) {}
 	}
 	return &quotas{partitions: ps, settings: s, elapsed: elapsed, run: run, refused: refused,
 		asking: map[askedRoom]*roomAsks{},
 		rates:  map[string]*takenChanges{}}
 }
 
-// over counts a change that is refused for a quota, and returns err.
-func (q *quotas) over(err error) error {
+// over counts a change that is refused for a quota of a namespace, and returns err.
+func (q *quotas) over(namespace string, err error) error {
 	if e, ok := errors.AsType[*carillon.Error](err); ok && message.OverQuota(e) {
-		q.refused(strings.TrimPrefix(e.Field, "quotas."))
+		q.refused(namespace, strings.TrimPrefix(e.Field, "quotas."))
 	}
 	return err
 }
@@ -114,7 +114,7 @@ func (q *quotas) acquire(ctx context.Context, need *message.RoomError) error {
 			return nil
 		}
 		if a.want.Jobs <= need.Want.Jobs && a.want.Bytes <= need.Want.Bytes {
-			return q.over(a.err)
+			return q.over(need.Namespace, a.err)
 		}
 		// What was refused is not less than what this one wants.
 	}
@@ -279,7 +279,7 @@ func (q *quotas) take(ctx context.Context, namespace string, n int64) error {
 	}
 	r := s.Quotas.Puts.WithDefaults()
 	if n > r.Burst {
-		return q.over(carillon.Errorf(carillon.ResourceExhausted, "quotas.puts",
+		return q.over(namespace, carillon.Errorf(carillon.ResourceExhausted, "quotas.puts",
 			"%s changes at once are more than the burst of namespace %q, %s", grouped(n), namespace,
 			grouped(r.Burst)))
 	}
@@ -373,7 +373,7 @@ func (q *quotas) tooMany(namespace string, r carillon.Rate, wait int64) error {
 		"namespace %q may change %s jobs in %v, %s at once", namespace, grouped(r.Count), r.Period,
 		grouped(r.Burst))
 	e.RetryAfter = time.Duration(wait)
-	return q.over(e)
+	return q.over(namespace, e)
 }
 
 // takeEach is mayChange for the jobs of a batch: for all of them, or for none.
