@@ -67,7 +67,7 @@ func TestAMessageWaitsForAQuota(t *testing.T) {
 			}
 		}},
 		"of puts": {carillon.Quotas{Puts: carillon.Rate{Count: 3, Period: time.Hour}}, 3,
-			func(*testing.T, carillon.Scheduler) { time.Sleep(time.Hour) }},
+			func(*testing.T, carillon.Scheduler) { <-time.After(time.Hour) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -107,7 +107,7 @@ func TestAMessageWaitsForAQuota(t *testing.T) {
 					all = append(all, put(fmt.Sprint("j", i)))
 				}
 				source <- all
-				time.Sleep(time.Minute)
+				<-time.After(time.Minute)
 				done := func() (n int) {
 					for range len(counted) {
 						switch o := <-counted; o {
@@ -125,7 +125,7 @@ func TestAMessageWaitsForAQuota(t *testing.T) {
 					t.Errorf("%d messages are done at once, want %d", at, c.at)
 				}
 				c.makeRoom(t, s)
-				time.Sleep(10 * time.Minute)
+				<-time.After(10 * time.Minute)
 				if at += done(); at != messages {
 					t.Errorf("%d messages of %d are done when there is room", at, messages)
 				}

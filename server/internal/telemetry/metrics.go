@@ -61,8 +61,8 @@ type Metrics struct {
 	outboxStats  atomic.Pointer[func() []OutboxStats]
 	ingestStats  atomic.Pointer[func() []IngestStats]
 
-	outboxDone, outboxRejected *prometheus.CounterVec
-	ingestMessages             *prometheus.CounterVec
+	outboxes       struct{ done, rejected *prometheus.CounterVec }
+	ingestMessages *prometheus.CounterVec
 }
 
 // New makes the metrics of a node whose program has the version.
@@ -89,7 +89,7 @@ func New(version string) *Metrics {
 		carillon.RunCancelled: m.counters[runsCancelled],
 	}
 	m.skipped = m.labelled(runsSkipped)
-	m.outboxDone, m.outboxRejected = m.labelled(outboxDone), m.labelled(outboxRejected)
+	m.outboxes.done, m.outboxes.rejected = m.labelled(outboxDone), m.labelled(outboxRejected)
 	m.ingestMessages = m.labelled(ingestMessages)
 	m.lateness, m.spans = m.histograms[lateness], m.labelled(traceSpans)
 	m.commits, m.commitRecords = m.histograms[commits], m.histograms[commitRecords]

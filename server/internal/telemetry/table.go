@@ -130,7 +130,7 @@ var table = []Metric{
 	{runsRetried, counter, nil, "Retries handed to a consumer: attempts after a run's first, but for the first after a reschedule or a redrive."},
 	{runsSkipped, counter, []string{"reason"}, "Scheduled times that did not run, by reason."},
 	{quotaRefusals, counter, []string{"namespace", "quota"},
-		"Changes of jobs that a quota of their namespace refused: `jobs`, `payload_bytes` or `puts`; `_other` is for all namespaces but the first 200."},
+		"Changes of jobs that a quota of their namespace refused: `jobs`, `payload_bytes` or `puts`; `_other` is all namespaces but the first 200."},
 	{runsStaged, counter, []string{"kind"},
 		"Due runs put aside in the store because nobody took them, by kind of target."},
 	{runOutcomes, counter, append([]string{"outcome"}, ofQueue...),
