@@ -28,7 +28,8 @@ type Namespace struct {
 	// same key holds beside it.
 	RateLimits map[string]Rate
 	// Used is what the namespace has of what its quotas bound; nil if it is not told. Only
-	// [Namespaces.GetNamespace] tells it, of a namespace with a quota of jobs or bytes; a put ignores it.
+	// [Namespaces.GetNamespace] tells it, of a namespace with a quota of jobs or bytes, unless a partition does
+	// not say in time what it has; a put ignores it.
 	Used *Usage
 	// Generation counts the changes of the settings, from 1, which is that of a namespace without settings.
 	// In a put, if not 0, it is the generation that the settings are meant to replace.

@@ -43,13 +43,18 @@ func (q *quotaFlags) change(cmd *cobra.Command) (func(*carillon.Namespace), erro
 		"quota-puts", "quota-runs", "quota-concurrent-runs"}, given) {
 		return nil, nil //nolint:nilnil // no change, no error
 	}
-	puts, err := quotaRate("--quota-puts", q.puts)
-	if err != nil {
-		return nil, err
-	}
-	runs, err := quotaRate("--quota-runs", q.runs)
-	if err != nil {
-		return nil, err
+	var rates struct{ puts, runs carillon.Rate }
+	for _, rate := range []struct {
+		flag, text string
+		to         *carillon.Rate
+	}{{"quota-puts", q.puts, &rates.puts}, {"quota-runs", q.runs, &rates.runs}} {
+		if !given(rate.flag) {
+			continue
+		}
+		var err error
+		if *rate.to, err = quotaRate("--"+rate.flag, rate.text); err != nil {
+			return nil, err
+		}
 	}
 	limits, err := q.rateLimits()
 	if err != nil {
@@ -63,10 +68,10 @@ func (q *quotaFlags) change(cmd *cobra.Command) (func(*carillon.Namespace), erro
 			ns.Quotas.PayloadBytes = q.bytes
 		}
 		if given("quota-puts") {
-			ns.Quotas.Puts = puts
+			ns.Quotas.Puts = rates.puts
 		}
 		if given("quota-runs") {
-			ns.Quotas.Runs = runs
+			ns.Quotas.Runs = rates.runs
 		}
 		if given("quota-concurrent-runs") {
 			ns.Quotas.ConcurrentRuns = q.concurrent
@@ -103,9 +108,13 @@ func (q *quotaFlags) rateLimits() (map[string]carillon.Rate, error) {
 	return rates, nil
 }
 
-// quotaRate parses the rate of a quota; 0, or nothing, is none.
+// quotaRate parses the rate of a quota; 0 is none. An empty text, as of a variable that is not set, must not
+// lift a quota.
 func quotaRate(flag, text string) (carillon.Rate, error) {
-	if text == "" || text == "0" {
+	switch text {
+	case "":
+		return carillon.Rate{}, usagef("%s: it is empty; say count[/period[/burst]], such as 100/1m/20, or 0 for no quota", flag)
+	case "0":
 		return carillon.Rate{}, nil
 	}
 	return parseRate(flag, text)

@@ -205,6 +205,11 @@ func serveCommands(ctx context.Context, p *partitionRunner, m message.Commands) 
 	if err != nil {
 		return nil, err
 	}
+	for i, c := range changes {
+		if c != nil && decided[i] == message.Open {
+			p.e.quotas.notMade(c.Key)
+		}
+	}
 	p.e.scheduled(puts)
 	return decided, nil
 }
@@ -230,10 +235,14 @@ func (j *jobs) groupChange(ctx context.Context, p *partitionRunner, m message.Co
 	if err := j.quotas.mayChange(ctx, m.Key); err != nil {
 		return change{}, err
 	}
-	if m.Job != nil && j.knowsCalendars(m.Key.Namespace, m.Job.Calendars) != nil {
-		return change{}, errAlone // to ask for them takes its time, which the others need not wait for
+	c, err := change{}, errAlone // to ask for calendars takes its time, which the others need not wait for
+	if m.Job == nil || j.knowsCalendars(m.Key.Namespace, m.Job.Calendars) == nil {
+		c, err = j.changeOf(ctx, m, once)
 	}
-	return j.changeOf(ctx, m, once)
+	if err != nil {
+		j.quotas.notMade(m.Key) // it is asked for again, and counts then
+	}
+	return c, err
 }
 
 func serveForgetCommands(ctx context.Context, p *partitionRunner, m message.ForgetCommands) (any, error) {

@@ -126,8 +126,10 @@ type Events struct {
 	Owned func(partition int, took time.Duration)
 	Lost  func(partition int) // a partition's term was lost
 	// A partition was handed over; took: until all was durable.
-	HandedOver   func(partition int, took time.Duration)
-	QuotaRefused func(quota string) // a change of a job; by the name of the quota: jobs, payload_bytes or puts
+	HandedOver func(partition int, took time.Duration)
+	// QuotaRefused is called for a change of a job that a quota of its namespace refuses, with the name of the
+	// quota: jobs, payload_bytes or puts.
+	QuotaRefused func(namespace, quota string)
 	// Reports for an owner that refuses them for good or does not exist.
 	Dropped func(n int)
 	// Recorded: an audit entry is durable, with its key and its hash. It may take its time, but if it takes too

@@ -159,12 +159,16 @@ func (b *batch) put(ctx context.Context, decision *waitingCall[struct{}], done c
 	b.all.begin(b.id) // the id is new, so nobody works on it
 	defer b.all.finish(b.id)
 	b.learnTerms(ctx)
-	if err := b.all.holdRoom(ctx, b.id, b.reqs, b.byPart); err != nil {
+	drop, err := b.all.holdRoom(ctx, b.id, b.reqs, b.byPart)
+	if err != nil {
 		done <- err
 		return
 	}
 	if err := b.decide(ctx, decision); err != nil {
 		done <- err // if it is unknown whether the intent was written, the coordinator's next owner finds out
+		if !unknown(err) {
+			drop()
+		}
 		return
 	}
 	if err := b.apply(); err != nil {

@@ -40,6 +40,7 @@ func (m *limiter) limitsChanged(namespace string) {
 // settingsChanged has the settings of a namespace applied: its limits, and its quotas.
 func (e *Engine) settingsChanged(namespace string) {
 	e.quotas.forget(namespace)
+	e.quotas.homes.changed(namespace)
 	e.limiter.limitsChanged(namespace)
 }
 

@@ -203,7 +203,7 @@ func (ns *namespaces) GetNamespace(ctx context.Context, name string) (carillon.N
 			return n.Clone(), nil
 		})
 	if err == nil && n.Quotas.Stores() {
-		n.Used, err = ns.quotas.usage(ctx, name)
+		n.Used = ns.quotas.usage(ctx, name)
 	}
 	return n, err
 }
@@ -218,8 +218,12 @@ func (ns *namespaces) PutNamespace(ctx context.Context, n carillon.Namespace) (c
 		return carillon.Namespace{}, err
 	}
 	n = n.Clone()
+	type change struct {
+		to     carillon.Namespace
+		quotas bool // of jobs or bytes
+	}
 	put, err := inRound(ctx, ns.partitions.ofNamespace(n.Name), changing(ctx, call{}),
-		func(p *partitionRunner, _ int64) (carillon.Namespace, error) {
+		func(p *partitionRunner, _ int64) (change, error) {
 			old := p.settings.unsettled[n.Name]
 			if old == nil {
 				old = new(ns.settings.inForce(n.Name))
@@ -228,12 +232,13 @@ func (ns *namespaces) PutNamespace(ctx context.Context, n carillon.Namespace) (c
 			if err == nil && put.Generation != old.Generation {
 				p.putNamespace(put)
 			}
-			return put.Clone(), err
+			is, was := &put.Quotas, &old.Quotas
+			return change{put.Clone(), is.Jobs != was.Jobs || is.PayloadBytes != was.PayloadBytes}, err
 		})
-	if err == nil && put.Quotas.Stores() {
-		ns.quotas.enforce(ctx, put.Name)
+	if err == nil && put.quotas && put.to.Quotas.Stores() {
+		ns.quotas.enforce(ctx, put.to.Name)
 	}
-	return put, err
+	return put.to, err
 }
 
 // largestEvent is more bytes than an event has as a webhook gets it: names of at most 512 bytes, a reason and

@@ -80,8 +80,14 @@ func (n *node) consumeHere(queue string, credits int,
 func (n *node) consumeBy(hub carillon.Work, queue string, credits int,
 	handle func(carillon.Run) *carillon.Result) *consumer {
 	n.t.Helper()
+	return n.consumeIn(hub, "default", queue, credits, handle)
+}
+
+func (n *node) consumeIn(hub carillon.Work, namespace, queue string, credits int,
+	handle func(carillon.Run) *carillon.Result) *consumer {
+	n.t.Helper()
 	s, err := hub.Connect(context.Background(),
-		carillon.Hello{Namespace: "default", Queues: []string{queue}, WorkerID: "w"})
+		carillon.Hello{Namespace: namespace, Queues: []string{queue}, WorkerID: "w"})
 	if err != nil {
 		n.t.Fatal(err)
 	}

@@ -12,15 +12,15 @@ import (
 // A batch put needs room in several partitions at a time. The room that one has got may be taken back while
 // another asks for its own. So it is set aside in each, by the batch's id, until the batch is put.
 
-// holdRoom sets room of quotas aside in all partitions of a batch, or in none. Nothing is asked for
-// namespaces without quotas.
+// holdRoom sets room of quotas aside in all partitions of a batch, or in none. If the batch is then certainly
+// not put, the caller calls drop. Nothing is asked for namespaces without quotas.
 func (bs *batches) holdRoom(ctx context.Context, id string, reqs []message.PutRequest,
-	parts byPart) error {
+	parts byPart) (drop func(), err error) {
 	if !slices.ContainsFunc(reqs, func(r message.PutRequest) bool {
 		s := bs.quotas.settings.get(r.Job.Namespace)
 		return s != nil && s.Quotas.Stores()
 	}) {
-		return nil
+		return func() {}, nil
 	}
 	all := inOrder(parts)
 	hold := func(ctx context.Context, indices func(p *partitionRunner) []int) error {
@@ -33,14 +33,16 @@ func (bs *batches) holdRoom(ctx context.Context, id string, reqs []message.PutRe
 			return certain(err)
 		})
 	}
-	err := hold(ctx, func(p *partitionRunner) []int { return parts[p] })
-	if err != nil {
+	drop = func() {
 		ctx, cancel := context.WithTimeout(bs.partitions.life, askWithin)
 		defer cancel()
 		// Where this fails it is set aside for a minute in vain.
 		_ = hold(ctx, func(*partitionRunner) []int { return nil })
 	}
-	return err
+	if err = hold(ctx, func(p *partitionRunner) []int { return parts[p] }); err != nil {
+		drop()
+	}
+	return drop, err
 }
 
 // serveHold sets room aside for the share of a batch that is about to be decided; without jobs, no longer.
@@ -65,11 +67,16 @@ func serveHold(ctx context.Context, p *partitionRunner, s *message.Share) error 
 func (bs *batches) putHeld(ctx context.Context, l *lane, reqs []message.PutRequest,
 	parts byPart) ([]carillon.PutResult, error) {
 	id, err := bs.newID()
-	if err == nil {
-		err = bs.holdRoom(ctx, id, reqs, parts)
-	}
 	if err != nil {
 		return nil, err
 	}
-	return l.putGroup(ctx, reqs, parts, id)
+	drop, err := bs.holdRoom(ctx, id, reqs, parts)
+	if err != nil {
+		return nil, err
+	}
+	puts, err := l.putGroup(ctx, reqs, parts, id)
+	if err != nil && !unknown(err) {
+		drop()
+	}
+	return puts, err
 }

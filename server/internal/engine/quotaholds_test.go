@@ -182,7 +182,7 @@ func routePut(ctx context.Context, f *fleet, j carillon.Job) (carillon.PutResult
 	return route(ctx, f, func(n *node) (carillon.PutResult, error) { return n.PutJob(ctx, j) })
 }
 
-func putShopQuotas(t *testing.T, f *fleet, q carillon.Quotas) {
+func putShopQuotas(t testing.TB, f *fleet, q carillon.Quotas) {
 	t.Helper()
 	_, err := route(context.Background(), f, func(n *node) (carillon.Namespace, error) {
 		return n.PutNamespace(context.Background(), carillon.Namespace{Name: "shop", Quotas: q})

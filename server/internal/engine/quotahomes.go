@@ -32,24 +32,22 @@ type quotaHome struct {
 	namespace string
 	term      store.Term // of the partition that keeps the settings
 
-	mu      sync.Mutex
-	ledger  *quota.Ledger
-	bucket  *ratebucket.Bucket
-	next    *recount // that has not begun; nil: none is wanted
-	running bool
-	ended   int64 // when the last recount did, by the engine's clock
+	recounts *shared // ask all partitions what they have, and take back the room that they have not used
+	counts   *shared // ask what they have
+
+	mu     sync.Mutex
+	ledger *quota.Ledger
+	bucket *ratebucket.Bucket
+	has    message.Amount // by the last count
 }
 
-// recount asks all partitions what they have, and takes back the room that they have not used. Many callers
-// may wait for one.
-type recount struct {
-	done chan struct{}
-	err  error // once done: a partition has not answered, or not counted
-}
-
-// recountEvery is the least pause between two recounts: a tenant that puts jobs for which there is no room
-// must not cost others anything.
-const recountEvery = 100 * time.Millisecond
+const (
+	// recountEvery is the least pause between two recounts: a tenant that puts jobs for which there is no
+	// room must not cost others anything.
+	recountEvery = time.Second
+	// countEvery is that of counts.
+	countEvery = 100 * time.Millisecond
+)
 
 // home returns the home of a namespace's quotas, which partition p keeps, under p's term.
 func (hs *quotaHomes) home(ctx context.Context, p *partitionRunner, namespace string) (*quotaHome, error) {
@@ -67,11 +65,28 @@ func (hs *quotaHomes) home(ctx context.Context, p *partitionRunner, namespace st
 	defer hs.mu.Unlock()
 	h := hs.all[namespace]
 	if h == nil || h.term.Epoch < term.Epoch {
-		h = &quotaHome{of: hs, namespace: namespace, term: term, ended: -int64(recountEvery),
+		h = &quotaHome{of: hs, namespace: namespace, term: term,
 			ledger: quota.NewLedger(term.Epoch, len(hs.partitions.parts))}
+		h.recounts, h.counts = newShared(hs, recountEvery, h.recount), newShared(hs, countEvery, h.count)
 		hs.all[namespace] = h
 	}
 	return h, nil
+}
+
+// changed has the home of a namespace whose settings have changed forget what it knows, if its quotas are
+// lifted: from now on jobs come for which nobody asks.
+func (hs *quotaHomes) changed(namespace string) {
+	if n := hs.settings.get(namespace); n != nil && n.Quotas.Stores() {
+		return
+	}
+	hs.mu.Lock()
+	h := hs.all[namespace]
+	hs.mu.Unlock()
+	if h != nil {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.ledger.Forget()
+	}
 }
 
 // serveAskRoom answers a partition that wants room.
@@ -101,7 +116,7 @@ func (h *quotaHome) ask(ctx context.Context, m *message.AskRoom) (message.Room, 
 		case known && recounted:
 			return room, h.full(&q, used, bounds, m.Want)
 		}
-		if err := h.recount(ctx); err != nil {
+		if err := h.counted(ctx, h.recounts); err != nil {
 			return room, err
 		}
 	}
@@ -126,75 +141,68 @@ func (h *quotaHome) full(q *carillon.Quotas, used, bounds, want message.Amount) 
 	return carillon.Errorf(carillon.ResourceExhausted, field, "%s", text)
 }
 
-// recount waits for a recount that begins after the call.
-func (h *quotaHome) recount(ctx context.Context) error {
-	h.mu.Lock()
-	if h.next == nil {
-		h.next = &recount{done: make(chan struct{})}
-	}
-	r, start := h.next, !h.running
-	h.running = true
-	h.mu.Unlock()
-	if start && !h.of.run(h.run) {
-		return h.of.partitions.errStopping()
-	}
-	select {
-	case <-r.done:
-		return r.err
-	case <-ctx.Done():
+// counted waits for a count, or a recount, that begins after the call.
+func (h *quotaHome) counted(ctx context.Context, by *shared) error {
+	err := by.wait(ctx)
+	if err != nil && ctx.Err() != nil {
 		return carillon.Errorf(carillon.Unavailable, "quotas", "the jobs of namespace %q are being counted",
 			h.namespace)
 	}
+	return err
 }
 
-// run makes the recounts that are wanted.
-func (h *quotaHome) run() {
-	for {
-		h.mu.Lock()
-		pause := h.ended + int64(recountEvery) - h.of.elapsed()
-		h.mu.Unlock()
-		if pause > 0 {
-			select {
-			case <-time.After(time.Duration(pause)):
-			case <-h.of.partitions.life.Done():
-			}
-		}
-		h.mu.Lock()
-		r := h.next
-		h.next = nil
-		if r == nil {
-			h.running = false
-			h.mu.Unlock()
-			return
-		}
-		h.mu.Unlock()
-		r.err = h.askAll()
-		h.mu.Lock()
-		h.ended = h.of.elapsed()
-		h.mu.Unlock()
-		close(r.done)
-	}
-}
-
-// askAll is one recount.
-func (h *quotaHome) askAll() error {
-	ctx, cancel := context.WithTimeout(h.of.partitions.life, askWithin)
-	defer cancel()
-	return eachAtOnce(len(h.of.partitions.parts), func(i int) error {
+// recount is one recount.
+func (h *quotaHome) recount() error {
+	return h.inEach(func(ctx context.Context, i int) error {
 		h.mu.Lock()
 		stamp := h.ledger.Next(i)
 		h.mu.Unlock()
-		u, err := across(ctx, h.of.partitions, h.of.partitions.parts[i],
-			message.CountUsage{Namespace: h.namespace, Stamp: stamp})
-		if err != nil {
-			return carillon.Errorf(carillon.Unavailable, "quotas",
-				"what namespace %q has in partition %d is not known: %w", h.namespace, i, err)
+		u, err := h.countIn(ctx, i, stamp)
+		if err == nil {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			h.ledger.Told(i, stamp, u)
 		}
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		h.ledger.Told(i, stamp, u)
-		return nil
+		return err
 	})
+}
+
+// count is one count. The partitions keep what room they have.
+func (h *quotaHome) count() error {
+	all := make([]message.Usage, len(h.of.partitions.parts))
+	err := h.inEach(func(ctx context.Context, i int) (err error) {
+		all[i], err = h.countIn(ctx, i, message.Stamp{})
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	var has message.Amount
+	for i := range all {
+		has = has.Plus(all[i].Used)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.has = has
+	return nil
+}
+
+// inEach calls f for all partitions at once.
+func (h *quotaHome) inEach(f func(ctx context.Context, i int) error) error {
+	ctx, cancel := context.WithTimeout(h.of.partitions.life, askWithin)
+	defer cancel()
+	return eachAtOnce(len(h.of.partitions.parts), func(i int) error { return f(ctx, i) })
+}
+
+// countIn asks a partition.
+func (h *quotaHome) countIn(ctx context.Context, i int, stamp message.Stamp) (message.Usage, error) {
+	u, err := across(ctx, h.of.partitions, h.of.partitions.parts[i],
+		message.CountUsage{Namespace: h.namespace, Stamp: stamp})
+	if err != nil {
+		err = carillon.Errorf(carillon.Unavailable, "quotas",
+			"what namespace %q has in partition %d is not known: %w", h.namespace, i, err)
+	}
+	return u, err
 }
 
 // serveTakeChanges answers a node that is about to make changes.
@@ -217,30 +225,37 @@ func serveTakeChanges(ctx context.Context, p *partitionRunner,
 	return message.Changes{N: n, After: int64(after)}, nil
 }
 
-// usage returns what a namespace has of what its quotas bound.
-func (hs *quotaHomes) usage(ctx context.Context, namespace string) (*carillon.Usage, error) {
+// usage returns what a namespace has of what its quotas bound; nil if not all partitions say so in time.
+func (hs *quotaHomes) usage(ctx context.Context, namespace string) *carillon.Usage {
+	ctx, cancel := context.WithTimeout(ctx, usageWithin)
+	defer cancel()
 	h, err := hs.home(ctx, hs.partitions.ofNamespace(namespace), namespace)
 	if err == nil {
-		err = h.recount(ctx)
+		err = h.counted(ctx, h.counts)
 	}
 	if err != nil {
-		return nil, err
+		hs.partitions.log.Debug("what a namespace has is not known", "namespace", namespace, "error", err)
+		return nil
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	used := h.ledger.Used()
-	return &carillon.Usage{Jobs: used.Jobs, PayloadBytes: used.Bytes}, nil
+	return &carillon.Usage{Jobs: h.has.Jobs, PayloadBytes: h.has.Bytes}
 }
 
 // enforce has quotas that have just been set be in force everywhere: partitions count, and give up what room
 // they have by the quotas before. What fails here is made up for when room is asked for.
 func (hs *quotaHomes) enforce(ctx context.Context, namespace string) {
-	ctx, cancel := context.WithTimeout(ctx, enforceWithin)
+	ctx, cancel := context.WithTimeout(ctx, usageWithin)
 	defer cancel()
-	if _, err := hs.usage(ctx, namespace); err != nil && !errors.Is(err, context.Canceled) {
+	h, err := hs.home(ctx, hs.partitions.ofNamespace(namespace), namespace)
+	if err == nil {
+		err = h.counted(ctx, h.recounts)
+	}
+	if err != nil && !errors.Is(err, context.Canceled) {
 		hs.partitions.log.Debug("quotas are not in force everywhere yet", "namespace", namespace, "error", err)
 	}
 }
 
-// enforceWithin bounds how long a put of settings waits until its quotas are in force on all nodes.
-const enforceWithin = 2 * time.Second
+// usageWithin bounds how long a put of settings waits until its quotas are in force on all nodes, and how
+// long a get waits for what there is.
+const usageWithin = 2 * time.Second

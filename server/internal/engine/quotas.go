@@ -30,8 +30,8 @@ type quotas struct {
 	settings   *settings
 	homes      *quotaHomes // of this node's partitions
 	elapsed    func() int64
-	run        func(f func()) bool // in the background; false: the engine has ended
-	refused    func(quota string)  // counts it
+	run        func(f func()) bool           // in the background; false: the engine has ended
+	refused    func(namespace, quota string) // counts it
 
 	mu     sync.Mutex
 	asking map[askedRoom]*roomAsks
@@ -39,19 +39,19 @@ type quotas struct {
 }
 
 func newQuotas(ps *partitions, s *settings, elapsed func() int64,
-	run func(func()) bool, refused func(quota string)) *quotas {
+	run func(func()) bool, refused func(namespace, quota string)) *quotas {
 	if refused == nil {
-		refused = func(string) {}
+		refused = func(string, string) {}
 	}
 	return &quotas{partitions: ps, settings: s, elapsed: elapsed, run: run, refused: refused,
 		asking: map[askedRoom]*roomAsks{},
 		rates:  map[string]*takenChanges{}}
 }
 
-// over counts a change that is refused for a quota, and returns err.
-func (q *quotas) over(err error) error {
+// over counts a change that is refused for a quota of a namespace, and returns err.
+func (q *quotas) over(namespace string, err error) error {
 	if e, ok := errors.AsType[*carillon.Error](err); ok && message.OverQuota(e) {
-		q.refused(strings.TrimPrefix(e.Field, "quotas."))
+		q.refused(namespace, strings.TrimPrefix(e.Field, "quotas."))
 	}
 	return err
 }
@@ -114,7 +114,7 @@ func (q *quotas) acquire(ctx context.Context, need *message.RoomError) error {
 			return nil
 		}
 		if a.want.Jobs <= need.Want.Jobs && a.want.Bytes <= need.Want.Bytes {
-			return q.over(a.err)
+			return q.over(need.Namespace, a.err)
 		}
 		// What was refused is not less than what this one wants.
 	}
@@ -172,30 +172,39 @@ const askWithin = 10 * time.Second
 // askHome asks the home for room and gives it to the partition.
 func (q *quotas) askHome(ctx context.Context, key askedRoom, a *roomAsk) error {
 	p := q.partitions.parts[key.partition]
-	has, err := inRoundSeq(ctx, p, call{}, func(p *partitionRunner, now int64) (message.Usage, uint64, error) {
-		return p.m.Usage.Of(now, key.namespace), p.m.Newest(), nil
+	type usage struct {
+		message.Usage
+		of store.Term
+	}
+	has, err := inRoundSeq(ctx, p, call{}, func(p *partitionRunner, now int64) (usage, uint64, error) {
+		return usage{p.m.Usage.Of(now, key.namespace), p.own.term}, p.m.Newest(), nil
 	})
 	if err != nil {
 		return certain(err)
 	}
 	room, err := across(ctx, q.partitions, q.partitions.ofNamespace(key.namespace),
-		message.AskRoom{Namespace: key.namespace, Partition: key.partition, Has: has, Want: a.want,
+		message.AskRoom{Namespace: key.namespace, Partition: key.partition, Has: has.Usage, Want: a.want,
 			More: a.all.Minus(a.want)})
 	if err != nil {
 		return certain(err)
 	}
 	_, err = inRoundSeq(ctx, p, call{}, func(p *partitionRunner, _ int64) (struct{}, uint64, error) {
-		p.m.Usage.Give(key.namespace, room)
+		if p.own.term == has.of { // a later term may have been counted meanwhile, by another home
+			p.m.Usage.Give(key.namespace, room)
+		}
 		return struct{}{}, 0, nil
 	})
 	return certain(err)
 }
 
-// serveCountUsage takes back the room that a partition has not used, and says what it has, once that is
-// durable. It counts first, if this term has not, as far as that goes in the call's time.
+// serveCountUsage says what a partition has, once that is durable, and with a stamp takes back the room that
+// it has not used. It counts first, if this term has not, as far as that goes in the call's time.
 func serveCountUsage(ctx context.Context, p *partitionRunner, m message.CountUsage) (any, error) {
 	recall := func() (message.Usage, error) {
 		return inRoundSeq(ctx, p, call{}, func(p *partitionRunner, now int64) (message.Usage, uint64, error) {
+			if m.Stamp == (message.Stamp{}) {
+				return p.m.Usage.Of(now, m.Namespace), p.m.Newest(), nil
+			}
 			u, newest := p.m.Usage.Recall(now, m.Namespace, m.Stamp)
 			if !newest {
 				return u, 0, carillon.Errorf(carillon.FailedPrecondition, "stamp", "a later message has overtaken it")
@@ -270,7 +279,7 @@ func (q *quotas) take(ctx context.Context, namespace string, n int64) error {
 	}
 	r := s.Quotas.Puts.WithDefaults()
 	if n > r.Burst {
-		return q.over(carillon.Errorf(carillon.ResourceExhausted, "quotas.puts",
+		return q.over(namespace, carillon.Errorf(carillon.ResourceExhausted, "quotas.puts",
 			"%s changes at once are more than the burst of namespace %q, %s", grouped(n), namespace,
 			grouped(r.Burst)))
 	}
@@ -338,6 +347,20 @@ func (q *quotas) noneUntil(namespace string, n, until int64) {
 	t.refused, t.after = until, n
 }
 
+// notMade gives back a change that mayChange let pass and that was not made. Others may make it within the
+// next [quota.Hold].
+func (q *quotas) notMade(key carillon.Key) {
+	if !strings.HasPrefix(key.Name, carillon.EventJobs) {
+		q.giveBack(namespaceOf(key.Namespace), 1)
+	}
+}
+
+func (q *quotas) giveBack(namespace string, n int64) {
+	if s := q.settings.get(namespace); s != nil && s.Quotas.Puts.Count > 0 {
+		q.keep(namespace, n, q.elapsed()+int64(quota.Hold))
+	}
+}
+
 // forget forgets what was taken by a rate that has changed.
 func (q *quotas) forget(namespace string) {
 	q.mu.Lock()
@@ -350,17 +373,23 @@ func (q *quotas) tooMany(namespace string, r carillon.Rate, wait int64) error {
 		"namespace %q may change %s jobs in %v, %s at once", namespace, grouped(r.Count), r.Period,
 		grouped(r.Burst))
 	e.RetryAfter = time.Duration(wait)
-	return q.over(e)
+	return q.over(namespace, e)
 }
 
-// takeEach is take for the jobs of a batch: for all of them, or for none.
+// takeEach is mayChange for the jobs of a batch: for all of them, or for none.
 func (q *quotas) takeEach(ctx context.Context, jobs []carillon.Job) error {
 	of := map[string]int64{}
 	for i := range jobs {
-		of[namespaceOf(jobs[i].Namespace)]++
+		if !strings.HasPrefix(jobs[i].Name, carillon.EventJobs) {
+			of[namespaceOf(jobs[i].Namespace)]++
+		}
 	}
-	for _, namespace := range slices.Sorted(maps.Keys(of)) {
+	namespaces := slices.Sorted(maps.Keys(of))
+	for i, namespace := range namespaces {
 		if err := q.take(ctx, namespace, of[namespace]); err != nil {
+			for _, taken := range namespaces[:i] {
+				q.giveBack(taken, of[taken])
+			}
 			return err
 		}
 	}

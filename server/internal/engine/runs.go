@@ -149,18 +149,20 @@ func (rs *runs) RedriveRun(ctx context.Context, namespace, id string) (carillon.
 func redrive(ctx context.Context, p *partitionRunner, id store.RunID,
 	key carillon.Key) (carillon.Run, error) {
 	c := changing(ctx, call{refs: []store.Ref{{Key: key}}, live: []store.RunID{id}})
-	return inRound(ctx, p, c, func(p *partitionRunner, now int64) (carillon.Run, error) {
-		dead, found, err := p.records.ended(id) // also if it has ended again, in a batch that is on its way
-		switch {
-		case err != nil:
-			return carillon.Run{}, readError(err)
-		case !found:
-			return carillon.Run{}, noRun(id.String())
-		case dead.Status != carillon.RunDead:
-			return carillon.Run{}, carillon.Errorf(carillon.FailedPrecondition, "id",
-				"only dead runs can be redriven; this one is %s", dead.Status)
-		}
-		return p.m.Jobs.Redrive(now, dead)
+	return withRoom(ctx, p.e.quotas, func() (carillon.Run, error) { // its job may be gone, and come back
+		return inRound(ctx, p, c, func(p *partitionRunner, now int64) (carillon.Run, error) {
+			dead, found, err := p.records.ended(id) // also if it has ended again, in a batch that is on its way
+			switch {
+			case err != nil:
+				return carillon.Run{}, readError(err)
+			case !found:
+				return carillon.Run{}, noRun(id.String())
+			case dead.Status != carillon.RunDead:
+				return carillon.Run{}, carillon.Errorf(carillon.FailedPrecondition, "id",
+					"only dead runs can be redriven; this one is %s", dead.Status)
+			}
+			return p.m.Jobs.Redrive(now, dead)
+		})
 	})
 }
 

@@ -49,7 +49,7 @@ type Room struct {
 // first one after a takeover counts the jobs, or goes on with that.
 type CountUsage struct {
 	Namespace string
-	Stamp     Stamp
+	Stamp     Stamp // zero: it keeps its room
 }
 
 // TakeChanges asks the home of a namespace's quotas whether N changes may be made now, and up to More besides

@@ -42,7 +42,8 @@ func (js *Jobs) MayPut(now int64, reqs []message.PutRequest) (bad int, err error
 			return i, err
 		}
 	}
-	return 0, js.fit(reqs)
+	_, err = js.fit(reqs)
+	return 0, err
 }
 
 // PutAll stores all jobs in one store batch, or none; bad is then the index of one that cannot be stored.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/internal/delivery"
+	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/store"
 )
 
@@ -129,7 +130,8 @@ func (js *Jobs) Cancel(now int64, id store.RunID) (c carillon.CancelResult, ok b
 
 // Redrive gives a dead run a fresh set of attempts under the same id and a new generation, so that no token
 // of its earlier attempts is in force again. Attempt numbers continue, so the last one says how many were
-// made. The run keeps the errors that it died of. If its job is gone, the job comes back for this run alone.
+// made. The run keeps the errors that it died of. If its job is gone, the job comes back for this run alone,
+// as far as the quotas of its namespace have room for it.
 func (js *Jobs) Redrive(now int64, dead store.RunRecord) (carillon.Run, error) {
 	if js.records.live[dead.ID] != nil {
 		return carillon.Run{}, carillon.Errorf(carillon.FailedPrecondition, "id",
@@ -153,7 +155,12 @@ func (js *Jobs) Redrive(now int64, dead store.RunRecord) (carillon.Run, error) {
 	}
 	e := &entry{ref: store.Ref{Key: dead.Key}, state: s, timer: -1, slot: -1, fresh: true}
 	js.contents.set(e, dead.Spec)
+	if err := js.fits(nil, e.job()); err != nil {
+		js.contents.bytes -= len(e.spec)
+		return carillon.Run{}, err
+	}
 	e.state.Phase, e.state.Priority = carillon.PhaseReady, e.job().Priority.Rank()
+	e.state.Payload = message.Payload(e.job())
 	e.state.Settled = js.cfg.Term.Epoch
 	e.state.Counters.Fired = 1     // the run has begun
 	e.state.Triggers = uint64(now) // the job has its old uid, whose sequences must not be used again
@@ -162,6 +169,7 @@ func (js *Jobs) Redrive(now int64, dead store.RunRecord) (carillon.Run, error) {
 	}
 	js.out.redrive = append(js.out.redrive, gone)
 	js.records.entries[e.ref] = e
+	js.usage.moved(e.ref.Key, none, e.state.Payload)
 	js.records.live[dead.ID] = e
 	js.due.touch(e)
 	js.due.block(e) // until it is durable

@@ -227,19 +227,8 @@ func (js *Jobs) roomFor(namespace string, need message.Amount) error {
 	return &message.RoomError{Partition: js.cfg.Partition, Namespace: namespace, Want: need}
 }
 
-// fit returns a [message.RoomError] if there is no room for all the puts.
-func (js *Jobs) fit(reqs []message.PutRequest) error {
-	for namespace, need := range js.needs(reqs) {
-		if err := js.roomFor(namespace, need); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// needs returns what puts use, by namespace.
-func (js *Jobs) needs(reqs []message.PutRequest) map[string]message.Amount {
-	var all map[string]message.Amount
+// fit returns what puts use, by namespace, or a [message.RoomError] if there is no room for all of them.
+func (js *Jobs) fit(reqs []message.PutRequest) (all map[string]message.Amount, err error) {
 	for i := range reqs {
 		j := reqs[i].Job
 		need := js.need(js.records.find(j.Key()), j)
@@ -251,16 +240,21 @@ func (js *Jobs) needs(reqs []message.PutRequest) map[string]message.Amount {
 		}
 		all[j.Namespace] = all[j.Namespace].Plus(need)
 	}
-	return all
+	for namespace, need := range all {
+		if err := js.roomFor(namespace, need); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
 }
 
 // Hold sets room aside for the share of a batch that is about to be decided, or returns a
 // [message.RoomError].
 func (js *Jobs) Hold(now int64, batch string, reqs []message.PutRequest) error {
-	if err := js.fit(reqs); err != nil {
+	needs, err := js.fit(reqs)
+	if err != nil {
 		return err
 	}
-	needs := js.needs(reqs)
 	for i := range reqs {
 		u := js.usage.limited(reqs[i].Job.Namespace)
 		if u == nil {

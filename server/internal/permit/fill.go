@@ -132,10 +132,11 @@ func (h *Home) appendLevels(small []store.MetaRecord) []store.MetaRecord {
 	for _, a := range h.levels {
 		f := a.fills
 		f.noted = false
-		_, limited := h.inBucket(a)
+		h.inBucket(a) // up to now
 		gone := h.accounts[a.key] != a
 		switch {
-		case !gone && f.bucket != nil && (limited || f.bucket.Rate().Count > 0):
+		case !gone && f.bucket != nil && f.bucket.Rate().Period > 0:
+			// Also if the rate is not known yet: then it is what was loaded, without what is used up since.
 			l := levelOf(f.bucket, h.wall-h.now)
 			l.Limit = a.key
 			small = append(small, l.Record())

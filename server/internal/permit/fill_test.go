@@ -1,6 +1,8 @@
 package permit
 
 import (
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -95,5 +97,36 @@ func TestANewOwnerOfAHome(t *testing.T) {
 	if kept := h.Write(); len(kept) != 1 || kept[0].Value != nil || strings.Count(kept[0].Key, "\x00") != 1 ||
 		len(h.accounts) != 0 {
 		t.Errorf("it keeps %d accounts and writes %q", len(h.accounts), kept)
+	}
+}
+
+// TestAnOwnerThatDoesNotKnowTheRate yet writes what is used up under it, for the one that does.
+func TestAnOwnerThatDoesNotKnowTheRate(t *testing.T) {
+	h := rateHome(1, time.Second)
+	if g := want(h, 1, message.PermitRequest{Want: 2}); g.N != 2 {
+		t.Fatalf("%+v", g)
+	}
+	all := map[string]store.MetaRecord{}
+	keep := func(records []store.MetaRecord) {
+		for _, r := range records {
+			if all[r.Key] = r; r.Value == nil {
+				delete(all, r.Key)
+			}
+		}
+	}
+	keep(h.Write())
+	h = NewHome(store.Term{Epoch: 2}, nil, func(delivery.Limit) (carillon.Rate, bool) { return carillon.Rate{}, false })
+	h.Tick(int64(2*time.Second), int64(time.Hour+2*time.Second))
+	if err := h.Load(slices.Collect(maps.Values(all))); err != nil {
+		t.Fatal(err)
+	}
+	want(h, 2, message.PermitRequest{}) // another owner of the partition: what its predecessor had is used up
+	keep(h.Write())
+	h = rateHome(3, 3*time.Second)
+	if err := h.Load(slices.Collect(maps.Values(all))); err != nil {
+		t.Fatal(err)
+	}
+	if g := want(h, 2, message.PermitRequest{Want: 2}); g.N != 0 || g.Want != 2 {
+		t.Errorf("%+v of what was used up", g)
 	}
 }

@@ -27,9 +27,13 @@
 // its bound only if it knows the newest stamp that it was sent: otherwise it may be about to use room that it
 // does not know of.
 //
+// While there are no quotas, nobody counts. So when they are lifted, the home forgets the bounds, and
+// partitions what they have.
+//
 // # Changes
 //
 // The home has a bucket for the rate. Nodes take changes out of it, a few at a time, and use them within
 // [Hold]. So in any time d there are at most burst + rate * (d + Hold) of them, and once more the burst
-// after the home was taken over, which begins with a full bucket.
+// after the home was taken over, which begins with a full bucket. A node that took a change for what then was
+// not made uses it for another one within Hold.
 package quota

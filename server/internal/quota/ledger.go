@@ -75,14 +75,21 @@ func (l *Ledger) Next(p int) message.Stamp {
 	return l.parts[p].stamp
 }
 
-// Told takes a partition's answer to a [message.CountUsage] with that stamp. It returns false if the
-// partition has not counted yet.
-func (l *Ledger) Told(p int, stamp message.Stamp, u message.Usage) bool {
+// Told takes a partition's answer to a [message.CountUsage] with that stamp.
+func (l *Ledger) Told(p int, stamp message.Stamp, u message.Usage) {
 	a := &l.parts[p]
 	if u.Counted && a.stamp == stamp {
 		a.known, a.bound, a.used = true, u.Used.Plus(u.Room), u.Used
 	}
-	return u.Counted
+}
+
+// Forget forgets all bounds: the quotas were lifted, and jobs are put without room. What is on its way from
+// before counts for nothing.
+func (l *Ledger) Forget() {
+	for p := range l.parts {
+		l.parts[p] = account{}
+		l.Next(p)
+	}
 }
 
 // Ask answers a partition that wants room, where quotas allow most. If there is not enough for what it
@@ -94,6 +101,8 @@ func (l *Ledger) Ask(ask *message.AskRoom, most message.Amount) (room message.Ro
 	a := &l.parts[ask.Partition]
 	if has := ask.Has; has.Counted && has.Stamp == a.stamp {
 		a.bound, a.used = has.Used.Plus(has.Room), has.Used
+	} else if has.Counted { // perhaps it put jobs without room, as it had not heard of the quotas
+		a.bound = greatest(a.bound, has.Used)
 	}
 	left := most.Minus(l.Bounds())
 	if !ask.Want.Fits(left) {
@@ -108,6 +117,10 @@ func (l *Ledger) Ask(ask *message.AskRoom, most message.Amount) (room message.Ro
 
 func least(a, b message.Amount) message.Amount {
 	return message.Amount{Jobs: min(a.Jobs, b.Jobs), Bytes: min(a.Bytes, b.Bytes)}
+}
+
+func greatest(a, b message.Amount) message.Amount {
+	return message.Amount{Jobs: max(a.Jobs, b.Jobs), Bytes: max(a.Bytes, b.Bytes)}
 }
 
 // Most that a partition gets beyond what it asks for.

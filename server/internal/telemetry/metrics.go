@@ -54,14 +54,15 @@ type Metrics struct {
 
 	calls    *calls
 	ends     *ends
+	refusals *refusals
 	payloads payloadCounters
 
 	clusterStats atomic.Pointer[func() ClusterStats]
 	outboxStats  atomic.Pointer[func() []OutboxStats]
 	ingestStats  atomic.Pointer[func() []IngestStats]
 
-	outboxDone, outboxRejected *prometheus.CounterVec
-	ingestMessages             *prometheus.CounterVec
+	outboxes       struct{ done, rejected *prometheus.CounterVec }
+	ingestMessages *prometheus.CounterVec
 }
 
 // New makes the metrics of a node whose program has the version.
@@ -88,15 +89,12 @@ func New(version string) *Metrics {
 		carillon.RunCancelled: m.counters[runsCancelled],
 	}
 	m.skipped = m.labelled(runsSkipped)
-	refused := m.labelled(quotaRefusals)
-	for _, quota := range quotaNames {
-		m.counters[quotaRefusals+quota] = refused.WithLabelValues(quota)
-	}
-	m.outboxDone, m.outboxRejected = m.labelled(outboxDone), m.labelled(outboxRejected)
+	m.outboxes.done, m.outboxes.rejected = m.labelled(outboxDone), m.labelled(outboxRejected)
 	m.ingestMessages = m.labelled(ingestMessages)
 	m.lateness, m.spans = m.histograms[lateness], m.labelled(traceSpans)
 	m.commits, m.commitRecords = m.histograms[commits], m.histograms[commitRecords]
 	m.calls, m.ends, m.payloads = newCalls(m), newEnds(m), newPayloadCounters(m)
+	m.refusals = newRefusals(m)
 	info := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: buildInfo, Help: metric(buildInfo).Help},
 		metric(buildInfo).Labels)
 	info.WithLabelValues(version, runtime.Version()).Set(1)
@@ -182,16 +180,6 @@ func (m *Metrics) Staged(q delivery.Queue, n int) {
 
 // Skipped counts scheduled times that do not run.
 func (m *Metrics) Skipped(reason string, n uint64) { m.skipped.WithLabelValues(reason).Add(float64(n)) }
-
-// quotaNames are the quotas that refuse changes of jobs.
-var quotaNames = []string{"jobs", "payload_bytes", "puts"}
-
-// QuotaRefused counts a change of a job that a quota has refused.
-func (m *Metrics) QuotaRefused(quota string) {
-	if c := m.counters[quotaRefusals+quota]; c != nil {
-		c.Inc()
-	}
-}
 
 // Finished counts a run that has ended.
 func (m *Metrics) Finished(f delivery.Finished) {

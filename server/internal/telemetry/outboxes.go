@@ -20,12 +20,12 @@ func (m *Metrics) WatchOutboxes(stats func() []OutboxStats) { m.outboxStats.Stor
 
 // OutboxDone counts commands of an outbox that are done.
 func (m *Metrics) OutboxDone(outbox string, n int) {
-	m.outboxDone.WithLabelValues(outbox).Add(float64(n))
+	m.outboxes.done.WithLabelValues(outbox).Add(float64(n))
 }
 
 // OutboxRejected counts commands of an outbox that were refused.
 func (m *Metrics) OutboxRejected(outbox string, n int) {
-	m.outboxRejected.WithLabelValues(outbox).Add(float64(n))
+	m.outboxes.rejected.WithLabelValues(outbox).Add(float64(n))
 }
 
 // outboxes shows how outboxes stand.

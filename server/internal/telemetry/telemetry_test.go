@@ -60,7 +60,7 @@ func busy(queues int) *telemetry.Metrics {
 			{Name: "away"}}
 	})
 	m.Skipped("overlap", 5)
-	m.QuotaRefused("jobs")
+	m.QuotaRefused("shop", "jobs")
 	m.Committed(10, 2*time.Millisecond, nil)
 	m.Committed(1, time.Second, errors.New("no"))
 	m.Watch(telemetry.Sources{
