@@ -102,6 +102,9 @@ func (c *confirmation) decideCount(cmd *cobra.Command, a app, verb, noun string,
 func (c *confirmation) leave(a app, verb, noun, found string) (bool, error) {
 	switch {
 	case c.dryRun:
+		if found == "1" {
+			noun = strings.TrimSuffix(noun, "s")
+		}
 		a.sayf("%s %s would be affected by %s.", found, noun, verb)
 		return false, nil
 	case found == "0":

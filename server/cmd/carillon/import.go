@@ -44,7 +44,7 @@ func (i *importing) command(a app, use, short, long, example string,
 	cmd.Flags().StringVar(&i.options.Queue, "worker", "", "`queue` whose workers run the commands (required)")
 	cmd.Flags().StringVar(&i.options.TimeZone, "time-zone", "",
 		"IANA `zone` of schedules for which the file names none; default UTC")
-	completeBy(cmd, "time-zone", zoneNames)
+	zoneFlag(cmd)
 	cmd.Flags().StringVar(&i.options.Prefix, "prefix", "", "put it before the jobs' names")
 	return cmd
 }

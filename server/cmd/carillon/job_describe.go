@@ -53,8 +53,8 @@ func (c *connection) describe(ctx context.Context, node *client.Client, j *caril
 		return "", err
 	}
 	var b strings.Builder
-	b.WriteString(description(append([]field{{"name", j.Name}, {"namespace", j.Namespace}},
-		statusFields(j, now)...)))
+	b.WriteString(description(append([]field{{"name", j.Name}, {"namespace", j.Namespace},
+		{"left out", leftOut(j, calendars, now)}}, statusFields(j, now)...)))
 	b.WriteString("\nSet:\n")
 	for line := range strings.Lines(string(spec)) {
 		b.WriteString("  " + line)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"strings"
 	"time"
 
 	"github.com/carillonhq/carillon"
@@ -15,15 +16,7 @@ func nextTimes(j *carillon.Job, s *schedule.Schedule, calendars []carillon.Calen
 	if j.Paused || next.IsZero() {
 		return nil
 	}
-	filter := j.Calendars.Filter(func(name string) *schedule.Dates {
-		for i := range calendars {
-			if calendars[i].Name == name {
-				dates, _ := calendars[i].Parse() //nolint:errcheck // nil, as of one that there is not
-				return dates
-			}
-		}
-		return nil
-	})
+	filter := filterBy(j.Calendars, calendars)
 	anchor, expires := lifeOf(j, s)
 	times := []time.Time{next}
 	for most := timesLeft(j, s, anchor); len(times) < most; {
@@ -36,11 +29,53 @@ func nextTimes(j *carillon.Job, s *schedule.Schedule, calendars []carillon.Calen
 	return times
 }
 
+// filterBy returns what leaves out times by the rules, as far as there are the calendars.
+func filterBy(rules carillon.CalendarRules, calendars []carillon.Calendar) *schedule.Filter {
+	return rules.Filter(func(name string) *schedule.Dates {
+		for i := range calendars {
+			if calendars[i].Name == name {
+				dates, _ := calendars[i].Parse() //nolint:errcheck // nil, as of one that there is not
+				return dates
+			}
+		}
+		return nil
+	})
+}
+
+// leftOut says which calendars leave out the time of a job that would be next.
+func leftOut(j *carillon.Job, calendars []carillon.Calendar, now time.Time) string {
+	s, err := j.ParseSchedule()
+	next := statusOf(j).NextRun
+	if err != nil || s == nil || j.Paused {
+		return ""
+	}
+	anchor, _ := lifeOf(j, s)
+	t, ok := s.Next(now, anchor)
+	if !ok || !next.IsZero() && !t.Before(next) || !filterBy(j.Calendars, calendars).Excludes(t) {
+		return ""
+	}
+	var by []string
+	for _, name := range j.Calendars.Except {
+		if filterBy(carillon.CalendarRules{Except: []string{name}}, calendars).Excludes(t) {
+			by = append(by, name)
+		}
+	}
+	why := "in " + strings.Join(by, ", ")
+	if len(by) == 0 {
+		why = "not in " + strings.Join(j.Calendars.Only, ", ")
+	}
+	return localAndAgo(t, now) + " is " + why
+}
+
 // lifeOf returns what a job's times are counted from, and when its life ends. It began with the put that made
 // the job or with a later one, which may have been the last; if neither leads to the time that is stored, it
 // is counted from that, and a life that ends is taken to end then.
 func lifeOf(j *carillon.Job, s *schedule.Schedule) (anchor, expires time.Time) {
 	next := statusOf(j).NextRun
+	if next.IsZero() {
+		anchor, expires, _ = j.Life(statusOf(j).Created) //nolint:errcheck // the node has resolved it
+		return anchor, expires
+	}
 	for _, put := range []time.Time{statusOf(j).Created, statusOf(j).Updated} {
 		anchor, expires, err := j.Life(put)
 		if err != nil || !expires.IsZero() && next.After(expires) {
