@@ -151,7 +151,7 @@ func (p *calendarImport) read(a app, path string) (*icalendar.Dates, error) {
 	if path != "-" {
 		file, err := os.Open(path)
 		if err != nil {
-			return nil, err
+			return nil, cannotRead("FILE", path, err)
 		}
 		defer file.Close()
 		in = io.Reader(file)

@@ -81,11 +81,13 @@ func (c *confirmation) decide(cmd *cobra.Command, a app, verb, noun string, foun
 		return false, a.encode(cmd, dryRunResult{Affected: min(found.n, countedAtMost),
 			More: found.n > countedAtMost, Names: append([]string{}, shown...)})
 	}
-	for _, name := range shown {
-		a.sayf("  %s", name)
-	}
-	if found.n > len(shown) {
-		a.sayf("  … and %s in all", found)
+	if c.dryRun || isTerminal(a.in) || !structured(cmd) { // otherwise an error follows, and nothing else may stand there
+		for _, name := range shown {
+			a.sayf("  %s", name)
+		}
+		if found.n > len(shown) {
+			a.sayf("  … and %s in all", found)
+		}
 	}
 	return c.leave(a, verb, noun, found.String())
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -54,7 +55,11 @@ func readArgument(name string, in io.Reader) ([]byte, error) {
 	if name == "-" {
 		return io.ReadAll(in)
 	}
-	return readNamed("FILE", name)
+	text, err := os.ReadFile(name) //nolint:gosec // the user names it
+	if err != nil {
+		return nil, cannotRead("FILE", name, err)
+	}
+	return text, nil
 }
 
 func newImportCrontab(a app) *cobra.Command {

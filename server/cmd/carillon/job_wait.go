@@ -105,7 +105,7 @@ func (w *waiting) loop(cmd *cobra.Command, a app, what string, l look) error {
 		run, done, err := l(asked, node)
 		answered()
 		switch {
-		case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		case errors.Is(ctx.Err(), context.DeadlineExceeded), carillon.KindOf(err) == carillon.DeadlineExceeded && sameDeadline(ctx, asked):
 			return fmt.Errorf("%s: %w, after %v", what, errNotYet, w.timeout)
 		case err != nil:
 			return w.explain(err)
@@ -121,6 +121,13 @@ func (w *waiting) loop(cmd *cobra.Command, a app, what string, l look) error {
 		case <-time.After(lookEvery):
 		}
 	}
+}
+
+// sameDeadline reports whether a call had as long as the whole wait: the node may be the first to see its end.
+func sameDeadline(whole, call context.Context) bool {
+	end, bounded := whole.Deadline()
+	last, _ := call.Deadline()
+	return bounded && last.Equal(end)
 }
 
 // waited says what came. A run that did not succeed is an error.
