@@ -30,14 +30,14 @@ func newJobDescribe(a app) *cobra.Command {
 			if err != nil {
 				return answer{}, hasRun(ctx, node, c.key(words[0]), err)
 			}
-			text, err := c.describe(ctx, node, &job)
+			text, err := c.describe(ctx, node, &job, a.display())
 			return answer{message: wire.JobToProto(&job), text: text, names: []string{job.Name}}, err
 		})
 	cmd.ValidArgsFunction = c.completeJobs
 	return cmd
 }
 
-func (c *connection) describe(ctx context.Context, node *client.Client, j *carillon.Job) (string, error) {
+func (c *connection) describe(ctx context.Context, node *client.Client, j *carillon.Job, on display) (string, error) {
 	now := time.Now()
 	spec, err := manifest.Job(j)
 	if err != nil {
@@ -61,7 +61,7 @@ func (c *connection) describe(ctx context.Context, node *client.Client, j *caril
 	}
 	b.WriteString(scheduleText(j, calendars, now))
 	if len(page.Runs) > 0 {
-		b.WriteString("\nRuns:\n" + runColumns.grid(page.Runs).render(false, display{}))
+		b.WriteString("\nRuns:\n" + runColumns.grid(page.Runs).render(false, display{width: on.width}))
 	}
 	return b.String(), nil
 }
