@@ -182,7 +182,7 @@ func TestApplyChangesEachField(t *testing.T) {
 			t.Fatal(err)
 		}
 		if c.action() != "unchanged" {
-			d, _ := jobDiff(c.live, &c.job) //nolint:errcheck // it is shown only
+			d, _ := jobDiff(c.live, &c.job)
 			t.Errorf("%s\nit is %s:\n%s", text, c.action(), d)
 		}
 	}

@@ -81,7 +81,8 @@ func (c *confirmation) decide(cmd *cobra.Command, a app, verb, noun string, foun
 		return false, a.encode(cmd, dryRunResult{Affected: min(found.n, countedAtMost),
 			More: found.n > countedAtMost, Names: append([]string{}, shown...)})
 	}
-	if c.dryRun || isTerminal(a.in) || !structured(cmd) { // otherwise an error follows, and nothing else may stand there
+	// Otherwise an error follows, and nothing else may stand there.
+	if c.dryRun || isTerminal(a.in) || !structured(cmd) {
 		for _, name := range shown {
 			a.sayf("  %s", name)
 		}

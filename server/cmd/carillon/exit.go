@@ -145,7 +145,7 @@ func exclusive(cmd *cobra.Command, names ...string) {
 	})
 }
 
-// report prints an error, in words or in the format that the command line asks for, and returns the exit code.
+// report prints an error, in words or in the format that is asked for, and returns the exit code.
 func (a app) report(cmd *cobra.Command, args []string, err error) int {
 	switch {
 	case err == nil:
@@ -186,7 +186,8 @@ const failed = "failed"
 // problemOf returns an error in the form of the API.
 func problemOf(err error) *pb.Problem {
 	if usage, ok := errors.AsType[*usageError](err); ok {
-		return wire.ProblemToProto(&carillon.Error{Kind: carillon.InvalidArgument, Message: brief(usage.message)})
+		wrong := &carillon.Error{Kind: carillon.InvalidArgument, Message: brief(usage.message)}
+		return wire.ProblemToProto(wrong)
 	}
 	if known, ok := errors.AsType[*carillon.Error](err); ok {
 		whole := *known

@@ -55,7 +55,7 @@ func readArgument(name string, in io.Reader) ([]byte, error) {
 	if name == "-" {
 		return io.ReadAll(in)
 	}
-	text, err := os.ReadFile(name) //nolint:gosec // the user names it
+	text, err := os.ReadFile(name)
 	if err != nil {
 		return nil, cannotRead("FILE", name, err)
 	}

@@ -37,7 +37,8 @@ func newJobDescribe(a app) *cobra.Command {
 	return cmd
 }
 
-func (c *connection) describe(ctx context.Context, node *client.Client, j *carillon.Job, on display) (string, error) {
+func (c *connection) describe(ctx context.Context, node *client.Client, j *carillon.Job,
+	on display) (string, error) {
 	now := time.Now()
 	spec, err := manifest.Job(j)
 	if err != nil {

@@ -34,7 +34,7 @@ func filterBy(rules carillon.CalendarRules, calendars []carillon.Calendar) *sche
 	return rules.Filter(func(name string) *schedule.Dates {
 		for i := range calendars {
 			if calendars[i].Name == name {
-				dates, _ := calendars[i].Parse() //nolint:errcheck // nil, as of one that there is not
+				dates, _ := calendars[i].Parse() // nil, as of one that there is not
 				return dates
 			}
 		}
@@ -73,7 +73,7 @@ func leftOut(j *carillon.Job, calendars []carillon.Calendar, now time.Time) stri
 func lifeOf(j *carillon.Job, s *schedule.Schedule) (anchor, expires time.Time) {
 	next := statusOf(j).NextRun
 	if next.IsZero() {
-		anchor, expires, _ = j.Life(statusOf(j).Created) //nolint:errcheck // the node has resolved it
+		anchor, expires, _ = j.Life(statusOf(j).Created) // the node has resolved it
 		return anchor, expires
 	}
 	for _, put := range []time.Time{statusOf(j).Created, statusOf(j).Updated} {

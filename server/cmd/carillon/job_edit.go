@@ -198,7 +198,9 @@ func editText(ctx context.Context, a app, text string) (out []byte, err error) {
 	words := strings.Fields(firstOf(os.Getenv("VISUAL"), os.Getenv("EDITOR"), "vi"))
 	editor := exec.CommandContext(ctx, words[0], append(words[1:], path)...) //nolint:gosec // the user names it
 	editor.Stdin, editor.Stdout, editor.Stderr = a.in, a.raw, a.errs
-	editor.Cancel = func() error { return editor.Process.Signal(syscall.SIGTERM) } // so that it tidies the terminal
+	editor.Cancel = func() error { // so that it tidies the terminal
+		return editor.Process.Signal(syscall.SIGTERM)
+	}
 	editor.WaitDelay = editorEnds
 	ended := editor.Run()
 	out, err = os.ReadFile(path)

@@ -38,8 +38,8 @@ func newJobWait(a app) *cobra.Command {
 	w := waiting{until: choice{words: []string{untilFinished, untilSucceeded, untilIdle}}}
 	cmd := &cobra.Command{Use: "wait NAME", Short: "Wait until a job has run",
 		Long: `Wait until a run of a job has finished, one has succeeded, or until nothing of it goes on. Of a job that recurs runs count that
-finish from now on; that of a one-shot counts even if it is over, unless the job was put again since. Exit codes: 0 it succeeded, or nothing goes on; 1 it did not succeed;
-4 the time was over before.`,
+finish from now on; that of a one-shot counts even if it is over, unless the job was put again since. Exit codes: 0 it succeeded, or
+nothing goes on; 1 it did not succeed; 4 the time was over before.`,
 		Example: `carillon job put once --worker q && carillon job wait once --timeout 5m
 carillon job wait reports/nightly --for succeeded --timeout 0`,
 		Args: arguments(1, 1), ValidArgsFunction: w.completeJobs}
@@ -105,7 +105,8 @@ func (w *waiting) loop(cmd *cobra.Command, a app, what string, l look) error {
 		run, done, err := l(asked, node)
 		answered()
 		switch {
-		case errors.Is(ctx.Err(), context.DeadlineExceeded), carillon.KindOf(err) == carillon.DeadlineExceeded && sameDeadline(ctx, asked):
+		case errors.Is(ctx.Err(), context.DeadlineExceeded),
+			carillon.KindOf(err) == carillon.DeadlineExceeded && sameDeadline(ctx, asked):
 			return fmt.Errorf("%s: %w, after %v", what, errNotYet, w.timeout)
 		case err != nil:
 			return w.explain(err)
@@ -123,7 +124,7 @@ func (w *waiting) loop(cmd *cobra.Command, a app, what string, l look) error {
 	}
 }
 
-// sameDeadline reports whether a call had as long as the whole wait: the node may be the first to see its end.
+// sameDeadline reports whether a call had as long as the whole wait: a node may be the first to see its end.
 func sameDeadline(whole, call context.Context) bool {
 	end, bounded := whole.Deadline()
 	last, _ := call.Deadline()

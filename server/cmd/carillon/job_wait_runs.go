@@ -60,9 +60,9 @@ func (j *jobWait) begin(ctx context.Context, node *client.Client, job *carillon.
 	case gone:
 	case !job.Recurring():
 		j.uid = &statusOf(job).UID
-	default:
+	default: // they come by their scheduled times, so the first may not be the last
 		page, err := node.ListRuns(ctx, carillon.RunQuery{Namespace: j.key.Namespace, Job: j.key.Name,
-			Statuses: finishedStatuses, PageSize: carillon.MaxBatch}) // by their scheduled times, so the first may not be the last
+			Statuses: finishedStatuses, PageSize: carillon.MaxBatch})
 		if err != nil {
 			return err
 		}
