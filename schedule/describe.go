@@ -25,7 +25,11 @@ func (s *Schedule) Describe() string {
 		}
 		return text
 	case *intervalRule:
-		return s.seriesWords(&r.series, durationWords(r.period))
+		text := s.seriesWords(&r.series, durationWords(r.period))
+		if s.every && !r.anchored {
+			text += ", counted from " + r.phaseWords()
+		}
+		return text
 	case *calendarRule:
 		_, period, _ := strings.Cut(s.text, "P")
 		return s.seriesWords(&r.series, "P"+period)
@@ -46,6 +50,17 @@ func (s *Schedule) seriesWords(r *series, period string) string {
 		return text + ", from " + r.start.Format(time.RFC3339) + " on"
 	}
 	return text
+}
+
+// phaseWords says from when an interval with a phase is counted: a time of each day if there is one.
+func (r *intervalRule) phaseWords() string {
+	const day = 24 * time.Hour
+	first, _ := r.next(time.Unix(0, -1), time.Time{})
+	text := first.Format(time.RFC3339Nano)
+	if day%r.period != 0 {
+		return text
+	}
+	return strings.TrimSuffix(strings.TrimSuffix(text[len("1970-01-01T"):], "Z"), ":00") + " UTC"
 }
 
 func durationWords(d time.Duration) string {

@@ -54,6 +54,8 @@ func TestParseErrors(t *testing.T) {
 		{"*/x * * * *", "minute", 2, "not a step"},
 		{"*/2/3 * * * *", "minute", 2, "not a step"},
 		{"? * * * *", "minute", 0, "only in the day fields"},
+		{"every weekday at nine", "schedule", 0, `"every" begins no schedule; write a cron such as`},
+		{"TZ=UTC daily", "schedule", 7, `"daily" begins no schedule`},
 		{"** * * * *", "minute", 0, "not a number"},
 		{"*-5 * * * *", "minute", 0, "not a number"},
 		{"+5 * * * *", "minute", 0, "not a number"},
@@ -116,7 +118,7 @@ func TestParseErrors(t *testing.T) {
 
 		{"rate(5 minutes)", "schedule", 0, "write for example @every 5m"},
 		{"cron(0 12 * * ? *)", "schedule", 0, "write what is inside"},
-		{"random", "schedule", 0, "1 fields; want 5"},
+		{"random", "schedule", 0, `"random" begins no schedule`},
 		{"R", "period", 1, "missing"},
 		{"R4", "period", 2, "missing"},
 		{"R4/", "period", 3, "begins with P"},

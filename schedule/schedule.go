@@ -95,7 +95,16 @@ func (s *Schedule) parse(text span, loc *time.Location, literal bool) *Error {
 	case text.text[0] == 'P':
 		return text.fail("schedule", "a period alone is no schedule; put R/ before it to repeat it")
 	}
+	if word, _, _ := strings.Cut(text.text, " "); isWord(word) {
+		return text.fail("schedule", "%s begins no schedule; write a cron such as 0 9 * * MON-FRI, or @every 10m, @daily or R4/PT15M",
+			quote(word))
+	}
 	return s.parseCron(text, loc, literal)
+}
+
+// isWord reports whether a text is one of letters, as no schedule begins with.
+func isWord(text string) bool {
+	return len(text) > 1 && strings.Trim(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ") == ""
 }
 
 // macros are cron's own (crontab(5)).

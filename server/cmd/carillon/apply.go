@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -13,7 +12,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/client"
 	"github.com/carillonhq/carillon/server/internal/manifest"
 )
 
@@ -132,38 +130,6 @@ func (p *apply) run(cmd *cobra.Command, a app) error {
 	return errors.Join(p.show(cmd, a, all, results), err)
 }
 
-// put puts what is not as it is to be.
-func (p *apply) put(cmd *cobra.Command, a app, all []change, results []applied) error {
-	warnings := make([][]string, len(all))
-	errs, err := p.each(cmd, "applying", len(all), func(ctx context.Context, node *client.Client, i int) error {
-		if results[i].Action == "unchanged" {
-			return nil
-		}
-		put, err := node.PutJob(ctx, all[i].job)
-		warnings[i] = put.Warnings
-		return err
-	})
-	failed := 0
-	p.warn(a, all, warnings)
-	for i := range all {
-		switch {
-		case errs == nil:
-		case errors.Is(errs[i], errNotSent):
-			results[i].Action = "not sent"
-		case errs[i] != nil:
-			failed++
-			results[i].Action, results[i].Error = "failed", errorText(all[i].item.Fault(errs[i]))+doubt(errs[i])
-		}
-	}
-	switch {
-	case err != nil:
-		return fmt.Errorf("not all jobs were applied: %w", err)
-	case failed > 0:
-		return fmt.Errorf("%d of %d jobs could not be applied", failed, len(all))
-	}
-	return nil
-}
-
 // warn prints the warnings, each once, with the first job that it is about.
 func (p *apply) warn(a app, all []change, warnings [][]string) {
 	var texts []string
@@ -184,14 +150,6 @@ func (p *apply) warn(a app, all []change, warnings [][]string) {
 		}
 		a.sayf("warning: %s: %s", name, w)
 	}
-}
-
-// doubt says of an error that the change may have been made.
-func doubt(err error) string {
-	if e, ok := errors.AsType[*carillon.Error](err); ok && e.Unknown {
-		return " (the change may have been made: apply again)"
-	}
-	return ""
 }
 
 // errorText is an error on one line.

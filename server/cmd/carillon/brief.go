@@ -51,12 +51,15 @@ func visibleText(text string) string {
 	return b.String()
 }
 
-// fileError returns an error about a file that cannot be read, and why.
-func fileError(flag, file string, err error) error {
+// fileError returns an error about the file of a flag that cannot be read, and why.
+func fileError(flag, file string, err error) error { return cannotRead("--"+flag, file, err) }
+
+// cannotRead is fileError for what names the file: a flag or an argument.
+func cannotRead(what, file string, err error) error {
 	if cause, ok := errors.AsType[*fs.PathError](err); ok {
 		err = cause.Err
 	}
-	return usagef("--%s: %q cannot be read: %s", flag, clip(file, 80), err)
+	return usagef("%s: %q cannot be read: %s", what, clip(file, 80), err)
 }
 
 // readNamed reads the file that a flag names.

@@ -107,7 +107,7 @@ func (b *bulk) run(cmd *cobra.Command, a app, verb, noun, did string, page bulkP
 	r, err := b.sum(cmd, page, false, math.MaxInt)
 	if err != nil {
 		if r.Changed > 0 {
-			a.sayf("%d %s %s before this:", r.Changed, noun, did)
+			return fmt.Errorf("%d %s %s before this: %w", r.Changed, noun, did, err)
 		}
 		return err
 	}

@@ -33,7 +33,7 @@ type calendarPut struct {
 func (p *calendarPut) add(cmd *cobra.Command, zone string) {
 	cmd.Flags().SortFlags = false
 	cmd.Flags().StringVar(&p.calendar.TimeZone, "time-zone", "", zone)
-	completeBy(cmd, "time-zone", zoneNames)
+	zoneFlag(cmd)
 	cmd.Flags().StringVar(&p.calendar.Note, "note", "", "a note for people")
 	cmd.Flags().Uint64Var(&p.calendar.Generation, "if-generation", 0,
 		"only over this `generation` of the calendar; 0 is any")
@@ -151,7 +151,7 @@ func (p *calendarImport) read(a app, path string) (*icalendar.Dates, error) {
 	if path != "-" {
 		file, err := os.Open(path)
 		if err != nil {
-			return nil, err
+			return nil, cannotRead("FILE", path, err)
 		}
 		defer file.Close()
 		in = io.Reader(file)

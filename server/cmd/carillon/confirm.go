@@ -81,11 +81,14 @@ func (c *confirmation) decide(cmd *cobra.Command, a app, verb, noun string, foun
 		return false, a.encode(cmd, dryRunResult{Affected: min(found.n, countedAtMost),
 			More: found.n > countedAtMost, Names: append([]string{}, shown...)})
 	}
-	for _, name := range shown {
-		a.sayf("  %s", name)
-	}
-	if found.n > len(shown) {
-		a.sayf("  … and %s in all", found)
+	// Otherwise an error follows, and nothing else may stand there.
+	if c.dryRun || isTerminal(a.in) || !structured(cmd) {
+		for _, name := range shown {
+			a.sayf("  %s", name)
+		}
+		if found.n > len(shown) {
+			a.sayf("  … and %s in all", found)
+		}
 	}
 	return c.leave(a, verb, noun, found.String())
 }
@@ -102,6 +105,9 @@ func (c *confirmation) decideCount(cmd *cobra.Command, a app, verb, noun string,
 func (c *confirmation) leave(a app, verb, noun, found string) (bool, error) {
 	switch {
 	case c.dryRun:
+		if found == "1" {
+			noun = strings.TrimSuffix(noun, "s")
+		}
 		a.sayf("%s %s would be affected by %s.", found, noun, verb)
 		return false, nil
 	case found == "0":

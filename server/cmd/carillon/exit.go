@@ -4,11 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/carillonhq/carillon"
+	pb "github.com/carillonhq/carillon/api/carillon/v1"
 	"github.com/carillonhq/carillon/internal/wire"
 	"github.com/carillonhq/carillon/server/internal/httpapi"
 )
@@ -143,7 +145,7 @@ func exclusive(cmd *cobra.Command, names ...string) {
 	})
 }
 
-// report prints an error, for people or as JSON, and returns the exit code.
+// report prints an error, in words or in the format that is asked for, and returns the exit code.
 func (a app) report(cmd *cobra.Command, args []string, err error) int {
 	switch {
 	case err == nil:
@@ -152,40 +154,67 @@ func (a app) report(cmd *cobra.Command, args []string, err error) int {
 		return exitDiffers // the diff has said it
 	}
 	usage, isUsage := errors.AsType[*usageError](err)
-	if isUsage {
-		if f := askedFormat(cmd, args); f.word == "json" || f.word == "yaml" {
-			return a.reportUsage(cmd, f, usage)
-		}
+	switch f := askedFormat(cmd, args); {
+	case f.word == "json" || f.word == "yaml":
+		a.reportTo(f, problemOf(err))
+	case isUsage:
 		a.sayf("carillon: %s\nRun \"%s --help\" for what it takes.", brief(usage.message), cmd.CommandPath())
-		return usageCode(cmd)
-	}
-	known, isKnown := errors.AsType[*carillon.Error](err)
-	switch {
-	case !isKnown:
-		a.sayf("carillon: %s", brief(err.Error()))
-	case structured(cmd) && formatOf(cmd).word == "yaml":
-		_ = formatOf(cmd).write(&visible{w: a.errs}, httpapi.Marshal(wire.ProblemToProto(known)))
-	case structured(cmd):
-		text := httpapi.Marshal(wire.ProblemToProto(known)) // in the form of the REST API
-		_, _ = (&visible{w: a.errs}).Write(text)            // a failure of this cannot be reported anywhere
 	default:
-		a.sayf("carillon: %s", brief(sentence(known)))
+		a.sayf("carillon: %s", brief(errorWords(err)))
+	}
+	if isUsage {
+		return usageCode(cmd)
 	}
 	return exitCode(err)
 }
 
-// reportUsage prints an error of the command line in the format that it asks for.
-func (a app) reportUsage(cmd *cobra.Command, f *format, usage *usageError) int {
-	problem := &carillon.Error{Kind: carillon.InvalidArgument, Message: brief(usage.message)}
-	text := httpapi.Marshal(wire.ProblemToProto(problem))
+// reportTo prints an error in a format.
+func (a app) reportTo(f *format, problem *pb.Problem) {
+	text := httpapi.Marshal(problem) // in the form of the REST API
 	var err error
 	if f.word == "json" {
-		_, err = (&visible{w: a.errs}).Write(text) // on one line, as what a node refuses
+		_, err = (&visible{w: a.errs}).Write(text) // on one line
 	} else {
 		err = f.write(&visible{w: a.errs}, text)
 	}
 	_ = err // a failure of this cannot be reported anywhere
-	return usageCode(cmd)
+}
+
+// failed is the code of an error that has none in the API.
+const failed = "failed"
+
+// problemOf returns an error in the form of the API.
+func problemOf(err error) *pb.Problem {
+	if usage, ok := errors.AsType[*usageError](err); ok {
+		wrong := &carillon.Error{Kind: carillon.InvalidArgument, Message: brief(usage.message)}
+		return wire.ProblemToProto(wrong)
+	}
+	if known, ok := errors.AsType[*carillon.Error](err); ok {
+		whole := *known
+		if text := err.Error(); strings.Contains(text, known.Error()) {
+			whole.Message = strings.Replace(text, known.Error(), known.Message, 1) // with what it was wrapped in
+		}
+		return wire.ProblemToProto(&whole)
+	}
+	problem := wire.ProblemToProto(&carillon.Error{Message: brief(err.Error())})
+	problem.Code = failed
+	if errors.Is(err, errNotYet) {
+		problem.Code = carillon.DeadlineExceeded.String()
+	}
+	return problem
+}
+
+// errorWords returns an error for people, with what it was wrapped in.
+func errorWords(err error) string {
+	text := err.Error()
+	known, ok := errors.AsType[*carillon.Error](err)
+	switch {
+	case !ok:
+		return text
+	case strings.Contains(text, known.Error()):
+		return strings.Replace(text, known.Error(), sentence(known), 1)
+	}
+	return sentence(known)
 }
 
 // usageCode returns the exit code of a wrong command line. That of Dapr's own scheduler is the code of any

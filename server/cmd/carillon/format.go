@@ -157,6 +157,9 @@ func (a app) encode(cmd *cobra.Command, v any) error {
 func askedFormat(cmd *cobra.Command, args []string) *format {
 	asked := &format{words: formatWords, word: formatOf(cmd).word}
 	for i, arg := range args {
+		if arg == "--" {
+			break // the rest is for another command
+		}
 		text, ok := strings.CutPrefix(arg, "--"+outputFlag+"=")
 		switch {
 		case ok:

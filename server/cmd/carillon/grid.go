@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"math"
 	"os"
 	"slices"
 	"strconv"
@@ -75,12 +76,15 @@ func (g *grid) render(wide bool, d display) string {
 			shown = append(shown, i)
 		}
 	}
-	widths := g.fit(shown, d.width)
+	widths := g.fit(shown, d.width, false)
 	for i := len(shown) - 1; i >= 0 && d.width > 0 && lineWidth(widths) > d.width; i-- {
 		if g.columns[shown[i]].less {
 			shown = slices.Delete(shown, i, i+1)
-			widths = g.fit(shown, d.width)
+			widths = g.fit(shown, d.width, false)
 		}
+	}
+	if !wide { // which shows whole names
+		widths = g.fit(shown, d.width, true)
 	}
 	var b strings.Builder
 	heading := make([]gridCell, len(g.columns))
@@ -108,12 +112,15 @@ func (g *grid) render(wide bool, d display) string {
 // safe returns a text that stays in its row and column, without characters that a terminal acts upon.
 func safe(text string) string { return visibleText(oneLine.Replace(text)) }
 
-// leastClipped is the width to which a column is shortened at most.
-const leastClipped = 10
+// Widths to which a column is shortened at most: one that may be clipped, and any where nothing else is left.
+const (
+	leastClipped = 10
+	leastForced  = 4
+)
 
 // fit returns the widths of the shown columns. If they are too wide for the display, those that may be
-// clipped lose what is too much, the widest first.
-func (g *grid) fit(shown []int, room int) []int {
+// clipped lose what is too much, the widest first; then, if they are forced to, the others and the headings.
+func (g *grid) fit(shown []int, room int, force bool) []int {
 	widths := make([]int, len(shown))
 	for n, i := range shown {
 		widths[n] = displaywidth.String(g.columns[i].name)
@@ -121,20 +128,33 @@ func (g *grid) fit(shown []int, room int) []int {
 			widths[n] = max(widths[n], displaywidth.String(safe(row[i].text)))
 		}
 	}
+	g.narrow(shown, widths, room, func(c *gridColumn) (least int) {
+		if !c.clip {
+			return math.MaxInt
+		}
+		return max(leastClipped, displaywidth.String(c.name))
+	})
+	if force {
+		g.narrow(shown, widths, room, func(*gridColumn) int { return leastForced })
+	}
+	return widths
+}
+
+// narrow takes what is too much from the widest columns, none of which gets narrower than its least width. A
+// terminal that is too narrow even so wraps lines.
+func (g *grid) narrow(shown, widths []int, room int, least func(*gridColumn) int) {
 	for total := lineWidth(widths); room > 0 && total > room; total-- {
 		widest := -1
 		for n, i := range shown {
-			least := max(leastClipped, displaywidth.String(g.columns[i].name))
-			if g.columns[i].clip && widths[n] > least && (widest < 0 || widths[n] > widths[widest]) {
+			if widths[n] > least(&g.columns[i]) && (widest < 0 || widths[n] > widths[widest]) {
 				widest = n
 			}
 		}
 		if widest < 0 {
-			break // a terminal that is too narrow wraps lines
+			return
 		}
 		widths[widest]--
 	}
-	return widths
 }
 
 // lineWidth is how wide a line of columns is.

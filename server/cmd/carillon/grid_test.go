@@ -146,3 +146,50 @@ func TestTopFitsTheTerminal(t *testing.T) {
 		}
 	})
 }
+
+// TestNoLineIsWiderThanTheTerminal: whatever the names, but where whole ones were asked for.
+func TestNoLineIsWiderThanTheTerminal(t *testing.T) {
+	now := time.Now()
+	for _, long := range []string{strings.Repeat("reports/nightly-", 12), strings.Repeat("報告書/毎晩の集計-", 12), "a"} {
+		jobs := append(shownJobs(), carillon.Job{Name: long, Schedule: "0 9 * * MON-FRI", TimeZone: "America/Argentina/Buenos_Aires",
+			Target: carillon.Target{Worker: &carillon.WorkerTarget{Queue: long}}, Status: &carillon.JobStatus{NextRun: now}})
+		runs := append(shownRuns(), carillon.Run{ID: "04", Job: long, Queue: long, Status: carillon.RunDead, Reason: long, Scheduled: now,
+			Started: now, Finished: now, Attempt: 12})
+		queues := []carillon.Queue{{Namespace: "default", Kind: "worker", Name: long, Ready: 123456, Limited: 123456, Staged: 123456,
+			Oldest: now, Consumers: 12345, Silent: 12, Credits: 12345, InFlight: 12345, Unserved: true}}
+		for _, width := range []int{60, 80, 200} {
+			d := display{width: width, colour: true}
+			m := topModel{server: long, namespace: "default", colour: true, width: width, height: 60, data: topData{at: now,
+				queues: queues, failing: failingJobs(runs), problems: []string{long}, nodes: []carillon.Node{{ID: long}}}}
+			for what, text := range map[string]string{"job list": jobColumns.grid(jobs).render(false, d),
+				"run list": runColumns.grid(runs).render(false, d), "queue list": queueColumns.grid(queues).render(false, d), "top": m.render()} {
+				for line := range strings.Lines(colours.ReplaceAllString(text, "")) {
+					if w := displaywidth.String(strings.TrimSuffix(line, "\n")); w > width {
+						t.Errorf("%s: a line of %d columns on %d: %s", what, w, width, line)
+					}
+				}
+			}
+		}
+	}
+	if whole := strings.Repeat("x", 300); !strings.Contains(jobColumns.grid([]carillon.Job{{Name: whole}}).render(true, display{width: 80}), whole) {
+		t.Error("a name is shortened with -o wide")
+	}
+}
+
+func TestWrapped(t *testing.T) {
+	for text, want := range map[string]string{
+		"phase     ready\n": "phase     ready\n",
+		"hold      limit: one two three four\nphase  x\n": "hold      limit: one\n          two three\n          four\nphase  x\n",
+		"one two three four five six\n":                   "one two three four\nfive six\n",
+		"  yaml: that is as long as it may be\n":          "  yaml: that is as long as it may be\n",
+		"name      " + strings.Repeat("報", 20):            "name      " + strings.Repeat("報", 20),
+		"hold      " + strings.Repeat("報", 4) + " 告 毎晩 a": "hold      " + strings.Repeat("報", 4) + "\n          告 毎晩 a",
+	} {
+		if got := wrapped(text, 20); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+		if got := wrapped(text, 0); got != text {
+			t.Errorf("%q is no terminal's: %q", text, got)
+		}
+	}
+}

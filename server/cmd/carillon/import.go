@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -44,7 +45,7 @@ func (i *importing) command(a app, use, short, long, example string,
 	cmd.Flags().StringVar(&i.options.Queue, "worker", "", "`queue` whose workers run the commands (required)")
 	cmd.Flags().StringVar(&i.options.TimeZone, "time-zone", "",
 		"IANA `zone` of schedules for which the file names none; default UTC")
-	completeBy(cmd, "time-zone", zoneNames)
+	zoneFlag(cmd)
 	cmd.Flags().StringVar(&i.options.Prefix, "prefix", "", "put it before the jobs' names")
 	return cmd
 }
@@ -54,20 +55,33 @@ func readArgument(name string, in io.Reader) ([]byte, error) {
 	if name == "-" {
 		return io.ReadAll(in)
 	}
-	return readNamed("FILE", name)
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return nil, cannotRead("FILE", name, err)
+	}
+	return text, nil
 }
 
 func newImportCrontab(a app) *cobra.Command {
 	var i importing
 	cmd := i.command(a, "crontab FILE", "Make a job of each line of a crontab",
 		`Make a job of each line of a crontab, of FILE or standard input (-). The command is the payload of the job, as JSON with the fields
-command, stdin, env and user; a worker runs it. As with cron, runs may overlap, those that were missed are not made up for, and those
-that failed are not repeated.`,
+command, stdin, env and user; a worker runs it, and the script below does as cron does with all but the user. As with cron, runs may
+overlap, those that were missed are not made up for, and those that failed are not repeated. Cron goes by the time zone of its machine,
+which a crontab does not say: give --time-zone, unless CRON_TZ stands above all lines.`,
 		`crontab -l | carillon import crontab - --worker cron --time-zone Europe/Berlin | carillon apply -f -
-carillon work cron -- sh -c 'sh -c "$(jq -r .command)"'`,
-		func(_ string, text []byte) (manifest.Import, error) {
-			return manifest.Crontab(string(text), i.options), nil
+cat >run.sh <<'END'
+payload=$(cat) SHELL=/bin/sh
+get() { printf %s "$payload" | jq -j "$1"; }
+command=$(get .command)
+env=$(get '.env // {} | to_entries[] | @sh "export \(.key)=\(.value);"')
+get '.stdin // ""' | { eval "$env"; "$SHELL" -c "$command"; }
+END
+carillon work cron -- sh run.sh`,
+		func(file string, text []byte) (manifest.Import, error) {
+			return manifest.Crontab(file, string(text), i.options)
 		})
+	cmd.Flags().Lookup("time-zone").Usage = "IANA `zone` of the lines above which there is no CRON_TZ; that of cron's machine"
 	cmd.Flags().BoolVar(&i.options.System, "system", false, "a user stands before each command, as in /etc/crontab")
 	return cmd
 }
@@ -76,7 +90,8 @@ func newImportCronJob(a app) *cobra.Command {
 	var i importing
 	return i.command(a, "cronjob FILE", "Make a job of each CronJob of Kubernetes",
 		`Make a job of each CronJob of a file of manifests of Kubernetes, FILE or standard input (-); lists of them are taken, too. The
-template of the pod is the payload of the job, as JSON with the field template; a worker runs it.`,
+template of the pod is the payload of the job, as JSON with the field template; a worker runs it. A schedule without spec.timeZone goes
+by the zone of the machine of kube-controller-manager, which is UTC most of the time; give --time-zone if it is another.`,
 		`kubectl get cronjobs -o yaml | carillon import cronjob - --worker pods | carillon apply -f -`,
 		func(file string, text []byte) (manifest.Import, error) {
 			return manifest.CronJobs(file, text, i.options)

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -31,14 +30,15 @@ func newJobDescribe(a app) *cobra.Command {
 			if err != nil {
 				return answer{}, hasRun(ctx, node, c.key(words[0]), err)
 			}
-			text, err := c.describe(ctx, node, &job)
+			text, err := c.describe(ctx, node, &job, a.display())
 			return answer{message: wire.JobToProto(&job), text: text, names: []string{job.Name}}, err
 		})
 	cmd.ValidArgsFunction = c.completeJobs
 	return cmd
 }
 
-func (c *connection) describe(ctx context.Context, node *client.Client, j *carillon.Job) (string, error) {
+func (c *connection) describe(ctx context.Context, node *client.Client, j *carillon.Job,
+	on display) (string, error) {
 	now := time.Now()
 	spec, err := manifest.Job(j)
 	if err != nil {
@@ -54,15 +54,15 @@ func (c *connection) describe(ctx context.Context, node *client.Client, j *caril
 		return "", err
 	}
 	var b strings.Builder
-	b.WriteString(description(append([]field{{"name", j.Name}, {"namespace", j.Namespace}},
-		statusFields(j, now)...)))
+	b.WriteString(description(append([]field{{"name", j.Name}, {"namespace", j.Namespace},
+		{"left out", leftOut(j, calendars, now)}}, statusFields(j, now)...)))
 	b.WriteString("\nSet:\n")
 	for line := range strings.Lines(string(spec)) {
 		b.WriteString("  " + line)
 	}
 	b.WriteString(scheduleText(j, calendars, now))
 	if len(page.Runs) > 0 {
-		b.WriteString("\nRuns:\n" + runColumns.grid(page.Runs).render(false, display{}))
+		b.WriteString("\nRuns:\n" + runColumns.grid(page.Runs).render(false, display{width: on.width}))
 	}
 	return b.String(), nil
 }
@@ -93,7 +93,7 @@ func scheduleText(j *carillon.Job, calendars []carillon.Calendar, now time.Time)
 	for _, h := range s.Hints() {
 		fmt.Fprintf(&b, "  hint: %s\n", h)
 	}
-	if times := nextTimes(j, calendars); len(times) > 0 {
+	if times := nextTimes(j, s, calendars); len(times) > 0 {
 		b.WriteString("\nNext runs:\n" + timesTable(times, j.Location(), now))
 	}
 	return b.String()
@@ -113,34 +113,4 @@ func timesTable(times []time.Time, zone *time.Location, now time.Time) string {
 		func(t *time.Time) []string {
 			return []string{localTime(*t), t.In(zone).Format("Mon 2006-01-02 15:04:05 MST"), ago(*t, now)}
 		})
-}
-
-// nextTimes are the next times of a job that recurs: the one that is stored, and those that follow from it.
-func nextTimes(j *carillon.Job, calendars []carillon.Calendar) []time.Time {
-	status := statusOf(j)
-	if j.Paused || status.NextRun.IsZero() {
-		return nil
-	}
-	rules := j.Calendars
-	known := func(name string) bool {
-		return slices.ContainsFunc(calendars, func(c carillon.Calendar) bool { return c.Name == name })
-	}
-	unknown := func(name string) bool { return !known(name) }
-	q := carillon.PreviewQuery{Schedule: j.Schedule, TimeZone: j.TimeZone, DST: rules.DST,
-		Except: slices.DeleteFunc(slices.Clone(rules.Except), unknown),
-		Only:   slices.DeleteFunc(slices.Clone(rules.Only), unknown),
-		From:   status.NextRun, Count: describedTimes - 1}
-	more, err := carillon.Preview(q, status.NextRun, calendars...)
-	if err != nil {
-		return nil // the time that is stored is shown above
-	}
-	times := append([]time.Time{status.NextRun}, more...)
-	if j.Repeats > 0 {
-		left := j.Repeats - min(j.Repeats, status.Counters.Fired)
-		times = times[:min(uint64(len(times)), max(left, 1))]
-	}
-	if _, expires, err := j.Life(status.Created); err == nil && !expires.IsZero() {
-		times = slices.DeleteFunc(times, func(t time.Time) bool { return t.After(expires) })
-	}
-	return times
 }

@@ -8,6 +8,8 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -28,7 +30,7 @@ func newJobEdit(a app) *cobra.Command {
 	cmd := &cobra.Command{Use: "edit NAME", Short: "Change a job in an editor",
 		Long: `Change a job in an editor, as YAML. The editor is the command in VISUAL or EDITOR, or vi. What is wrong with the text is said at
 its top, and the editor opens again, until the text is right, as it was, or empty. Nothing is changed if somebody else has changed the job
-meanwhile; the text is kept in a file then.`,
+meanwhile, if the editor fails or if the command is interrupted; the text is kept in a file then, whose name is printed.`,
 		Args: arguments(1, 1), ValidArgsFunction: e.completeJobs}
 	cmd.RunE = func(cmd *cobra.Command, words []string) error { return e.run(cmd, words[0]) }
 	e.add(cmd)
@@ -58,10 +60,14 @@ func (e *jobEdit) edit(cmd *cobra.Command, job *carillon.Job, before []byte) err
 	body, fault, refused := before, "", []byte(nil)
 	for {
 		text, err := editText(cmd.Context(), e.a, editHead+commented(fault)+string(body))
-		if err != nil {
-			return err
-		}
 		body = withoutHead(text)
+		switch {
+		case err == nil:
+		case len(bytes.TrimSpace(body)) == 0, bytes.Equal(body, before):
+			return err // there is nothing to keep
+		default:
+			return keptText(body, err)
+		}
 		switch {
 		case len(bytes.TrimSpace(body)) == 0, bytes.Equal(body, before):
 			e.a.sayf("Nothing was changed.")
@@ -72,6 +78,9 @@ func (e *jobEdit) edit(cmd *cobra.Command, job *carillon.Job, before []byte) err
 		next, err := edited(job, body)
 		if err == nil {
 			err = e.put(cmd, job, &next)
+		}
+		if cmd.Context().Err() != nil && err != nil {
+			return keptText(body, err)
 		}
 		switch carillon.KindOf(err) {
 		case carillon.FailedPrecondition, carillon.NotFound, carillon.Unavailable, carillon.DeadlineExceeded,
@@ -176,23 +185,37 @@ func tempFile(text []byte) (string, error) {
 	return f.Name(), errors.Join(err, f.Close())
 }
 
-// editText lets the user edit a text.
+// editorEnds is how long an editor may take to end when the command is interrupted.
+const editorEnds = 5 * time.Second
+
+// editText lets the user edit a text. With an error it returns what is in the file then.
 func editText(ctx context.Context, a app, text string) (out []byte, err error) {
 	path, err := tempFile([]byte(text))
 	if err != nil {
-		return nil, err
+		return []byte(text), err
 	}
 	defer func() { err = errors.Join(err, os.Remove(path)) }()
 	words := strings.Fields(firstOf(os.Getenv("VISUAL"), os.Getenv("EDITOR"), "vi"))
 	editor := exec.CommandContext(ctx, words[0], append(words[1:], path)...) //nolint:gosec // the user names it
 	editor.Stdin, editor.Stdout, editor.Stderr = a.in, a.raw, a.errs
-	if err := editor.Run(); err != nil {
-		if _, ended := errors.AsType[*exec.ExitError](err); ended {
-			return nil, fmt.Errorf("the editor %q ended with: %w; nothing was changed", clip(words[0], 80), err)
-		}
-		return nil, commandError(words[0], err)
+	editor.Cancel = func() error { // so that it tidies the terminal
+		return editor.Process.Signal(syscall.SIGTERM)
 	}
-	return os.ReadFile(path)
+	editor.WaitDelay = editorEnds
+	ended := editor.Run()
+	out, err = os.ReadFile(path)
+	if err != nil {
+		out = []byte(text)
+	}
+	switch _, code := errors.AsType[*exec.ExitError](ended); {
+	case ctx.Err() != nil:
+		return out, errors.New("interrupted; nothing was changed")
+	case code:
+		return out, fmt.Errorf("the editor %q ended with: %w; nothing was changed", clip(words[0], 80), ended)
+	case ended != nil:
+		return out, commandError(words[0], ended)
+	}
+	return out, err
 }
 
 // firstOf returns the first text that is not blank.

@@ -59,7 +59,7 @@ func (fs jobFlags) add(cmd *cobra.Command) {
 		case f.words != nil:
 			complete(cmd, f.name, f.words)
 		case f.name == "time-zone":
-			completeBy(cmd, f.name, zoneNames)
+			zoneFlag(cmd)
 		}
 	}
 }

@@ -43,8 +43,20 @@ func hasRun(ctx context.Context, node carillon.Runs, key carillon.Key, err error
 		return err // the job does not exist, and no run says more
 	}
 	return carillon.Errorf(carillon.NotFound, "name",
-		"job %q is not there any more, but its finished runs are kept: carillon job runs %s",
-		key.Name, key.Name)
+		"job %q is not there any more, but its finished runs are kept: carillon job runs %s%s",
+		key.Name, key.Name, lastOf(&page.Runs[0]))
+}
+
+// lastOf says how the last run of a job that is gone ended, and what may follow.
+func lastOf(r *carillon.Run) string {
+	text := "\nThe last one is " + r.Status.String()
+	if why := clip(whyText(r), 200); why != "" {
+		text += ": " + why
+	}
+	if r.Status == carillon.RunDead {
+		text += "\nNew attempts: carillon run redrive --job " + r.Job
+	}
+	return text
 }
 
 // jobDescription describes a job for people.

@@ -27,6 +27,8 @@ func newJobList(a app) *cobra.Command {
 	var l jobList
 	cmd := l.inNamespace(a, "list", "List jobs in the order of their names", nil)
 	cmd.Aliases = []string{"ls"}
+	cmd.Long = `List jobs in the order of their names. The list is what is stored; why a job does not run, "carillon job describe" says. One-shots
+are gone once they have run, and so are jobs that recur when they are over; "carillon run list" shows what became of them.`
 	l.filter.add(cmd)
 	l.filter.several(cmd)
 	l.listing.add(cmd, a, &l.connection, jobColumns.words(), l.list)

@@ -38,8 +38,8 @@ func newJobWait(a app) *cobra.Command {
 	w := waiting{until: choice{words: []string{untilFinished, untilSucceeded, untilIdle}}}
 	cmd := &cobra.Command{Use: "wait NAME", Short: "Wait until a job has run",
 		Long: `Wait until a run of a job has finished, one has succeeded, or until nothing of it goes on. Of a job that recurs runs count that
-finish from now on; that of a one-shot counts even if it is over. Exit codes: 0 it succeeded, or nothing goes on; 1 it did not succeed;
-4 the time was over before.`,
+finish from now on; that of a one-shot counts even if it is over, unless the job was put again since. Exit codes: 0 it succeeded, or
+nothing goes on; 1 it did not succeed; 4 the time was over before.`,
 		Example: `carillon job put once --worker q && carillon job wait once --timeout 5m
 carillon job wait reports/nightly --for succeeded --timeout 0`,
 		Args: arguments(1, 1), ValidArgsFunction: w.completeJobs}
@@ -105,7 +105,8 @@ func (w *waiting) loop(cmd *cobra.Command, a app, what string, l look) error {
 		run, done, err := l(asked, node)
 		answered()
 		switch {
-		case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		case errors.Is(ctx.Err(), context.DeadlineExceeded),
+			carillon.KindOf(err) == carillon.DeadlineExceeded && sameDeadline(ctx, asked):
 			return fmt.Errorf("%s: %w, after %v", what, errNotYet, w.timeout)
 		case err != nil:
 			return w.explain(err)
@@ -121,6 +122,13 @@ func (w *waiting) loop(cmd *cobra.Command, a app, what string, l look) error {
 		case <-time.After(lookEvery):
 		}
 	}
+}
+
+// sameDeadline reports whether a call had as long as the whole wait: a node may be the first to see its end.
+func sameDeadline(whole, call context.Context) bool {
+	end, bounded := whole.Deadline()
+	last, _ := call.Deadline()
+	return bounded && last.Equal(end)
 }
 
 // waited says what came. A run that did not succeed is an error.
@@ -141,62 +149,6 @@ func (a app) waited(cmd *cobra.Command, what string, run *carillon.Run) error {
 
 func (w *waiting) job(cmd *cobra.Command, a app, name string) error {
 	w.resolve(cmd)
-	began, oneShot := time.Now(), false
-	return w.loop(cmd, a, "job "+clip(name, 60),
-		func(ctx context.Context, node *client.Client) (*carillon.Run, bool, error) {
-			job, err := node.GetJob(ctx, w.key(name))
-			gone := carillon.KindOf(err) == carillon.NotFound
-			if err != nil && !gone {
-				return nil, false, err
-			}
-			oneShot = oneShot || gone || !job.Recurring()
-			s := statusOf(&job)
-			if w.until.String() == untilIdle {
-				idle := gone || s.Current == nil && len(s.Pending) == 0 && (s.NextRun.IsZero() || job.Recurring())
-				return nil, idle, hasAny(ctx, node, w.key(name), gone, err)
-			}
-			after := began
-			if oneShot {
-				after = time.Time{}
-			}
-			run, found := w.ended(ctx, node, name, after)
-			if found == nil && run == nil && gone {
-				found = err // there is no job, and no run of one
-			}
-			return run, run != nil, found
-		})
-}
-
-// hasAny returns the error of a job that is gone if there are no runs of it either.
-func hasAny(ctx context.Context, node *client.Client, key carillon.Key, gone bool, err error) error {
-	if !gone {
-		return nil
-	}
-	page, listErr := node.ListRuns(ctx, carillon.RunQuery{Namespace: key.Namespace, Job: key.Name, PageSize: 1})
-	if listErr != nil || len(page.Runs) == 0 {
-		return err
-	}
-	return nil
-}
-
-// ended returns the newest run that ended after a time as the flags ask for; nil if there is none.
-func (w *waiting) ended(ctx context.Context, node *client.Client, name string,
-	after time.Time) (*carillon.Run, error) {
-	q := carillon.RunQuery{Namespace: w.namespace, Job: name, From: after,
-		Statuses: []carillon.RunStatus{carillon.RunSucceeded}}
-	if w.until.String() == untilFinished {
-		q.Statuses = append(q.Statuses, carillon.RunFailed, carillon.RunDead, carillon.RunCancelled)
-	}
-	for {
-		page, err := node.ListRuns(ctx, q)
-		switch {
-		case err != nil:
-			return nil, err
-		case len(page.Runs) > 0:
-			return &page.Runs[0], nil
-		case page.NextPageToken == "":
-			return nil, nil
-		}
-		q.PageToken = page.NextPageToken
-	}
+	j := jobWait{key: w.key(name), until: w.until.String()}
+	return w.loop(cmd, a, "job "+clip(name, 60), j.look)
 }

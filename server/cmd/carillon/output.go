@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 	"time"
 
@@ -37,13 +38,56 @@ func (a app) answer(cmd *cobra.Command, got answer) error {
 	if got.note != "" {
 		a.sayf("%s", got.note)
 	}
+	text := wrapped(got.text, a.display().width)
 	if got.grid == nil {
-		return a.print(got.text)
+		return a.print(text)
 	}
 	table := got.grid.render(formatOf(cmd).word == "wide", a.display())
-	_, err := io.WriteString(a.raw, table+visibleText(got.text)) // the cells are visible, and may have colours
+	_, err := io.WriteString(a.raw, table+visibleText(text)) // the cells are visible, and may have colours
 	return err
 }
+
+// wrapped returns a text with line breaks between words where a line is wider than the display: below the
+// value that a description has there. What begins with a space, such as YAML, stays, and so does a long word.
+func wrapped(text string, width int) string {
+	if width <= 0 {
+		return text
+	}
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		line, end := strings.TrimSuffix(line, "\n"), line[len(strings.TrimSuffix(line, "\n")):]
+		if displaywidth.String(line) <= width || strings.HasPrefix(line, " ") {
+			b.WriteString(line + end)
+			continue
+		}
+		head, at := "", 0
+		if m := valueBegins.FindString(line); m != "" && displaywidth.String(m) <= width/2 {
+			head, line = m, line[len(m):]
+			at = displaywidth.String(m)
+		}
+		b.WriteString(head)
+		used := at
+		for n, word := range strings.Split(line, " ") {
+			w := displaywidth.String(word)
+			switch {
+			case n == 0:
+			case used+1+w > width:
+				b.WriteString("\n" + strings.Repeat(" ", at))
+				used = at
+			default:
+				b.WriteString(" ")
+				used++
+			}
+			b.WriteString(word)
+			used += w
+		}
+		b.WriteString(end)
+	}
+	return b.String()
+}
+
+// valueBegins matches what stands before the value of a field.
+var valueBegins = regexp.MustCompile(`^\S+(?: \S+)*  +`)
 
 // print prints a result for people.
 func (a app) print(text string) error {

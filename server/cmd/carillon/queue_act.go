@@ -39,7 +39,11 @@ func newQueuePause(a app) *cobra.Command {
 	var note string
 	cmd := o.command(a, "pause NAME", "Hand out no more attempts of a queue until it is resumed",
 		func(ctx context.Context, node *client.Client, key carillon.QueueKey) (answer, error) {
+			unknown := unknownQueue(ctx, node, key)
 			c, err := node.PauseQueue(ctx, key, note)
+			if err == nil && unknown != "" {
+				a.sayf("warning: %s", unknown)
+			}
 			return answer{message: &pb.PauseQueueResponse{Pause: wire.QueuePauseToProto(c.Pause), Unheard: c.Unheard},
 				text: queueText(key) + " paused\n", note: unheardNote(c.Unheard, "may hand out runs of it")}, err
 		})
@@ -48,6 +52,36 @@ The name is as "carillon queue list" shows it: a worker queue, a host of HTTP ta
 actor/TYPE.`
 	cmd.Flags().StringVar(&note, "note", "", "`text` shown with the queue: why, for example")
 	return cmd
+}
+
+// unknownQueue returns what is odd about a queue that no node knows of: it may be meant for later, or be
+// another one, such as one of another kind.
+func unknownQueue(ctx context.Context, node *client.Client, key carillon.QueueKey) string {
+	q := carillon.QueueQuery{Namespace: key.Namespace}
+	kinds := []string{}
+	for {
+		page, err := node.ListQueues(ctx, q)
+		if err != nil || len(page.Unheard) > 0 {
+			return "" // perhaps the caller may not list them; it is a warning only
+		}
+		for i := range page.Queues {
+			switch row := &page.Queues[i]; {
+			case row.Name != key.Name:
+			case row.Kind == cmp.Or(key.Kind, "worker"):
+				return ""
+			default:
+				kinds = append(kinds, row.Kind)
+			}
+		}
+		if q.PageToken = page.NextPageToken; q.PageToken == "" {
+			break
+		}
+	}
+	text := fmt.Sprintf("nobody serves a %s, and nothing waits in it", queueText(key))
+	if len(kinds) > 0 {
+		text += fmt.Sprintf("; there is one of that name with --kind %s", strings.Join(kinds, " and with --kind "))
+	}
+	return text
 }
 
 // newQueueResume returns the command `carillon queue resume`.

@@ -54,6 +54,15 @@ the run has succeeded or its failure policy says stop.
 
 Exit codes: 0 done, 1 failed, 2 wrong usage or input, 3 not found; 4 and 5 are of single commands. That of wrong usage of dapr-scheduler
 is 1, as Dapr's is.`,
+		Example: `carillon dev                                  # a node with sample jobs
+carillon job put hello --in 5s --worker q     # a job, and
+carillon work q -- echo hello                 # a worker that runs it
+carillon job list
+carillon job describe reports/nightly         # when it runs, and why it does not
+carillon run list --status dead               # runs that nothing repeats any more, until
+carillon run redrive --job reports/nightly    # they get new attempts
+carillon queue list                           # what waits for whom
+carillon schedule preview "0 9 * * MON-FRI" --time-zone Europe/Berlin`,
 		SilenceErrors:     true,
 		SilenceUsage:      true,
 		Args:              cobra.ArbitraryArgs,

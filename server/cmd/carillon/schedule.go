@@ -42,9 +42,9 @@ carillon schedule preview "0 9 * * MON-FRI; 0 12 * * SAT" --except uk-holidays`,
 		RunE: func(cmd *cobra.Command, words []string) error { return p.run(cmd, a, words[0]) },
 	}
 	cmd.Flags().StringVar(&p.query.TimeZone, "time-zone", "", "IANA time `zone`; default UTC")
-	completeBy(cmd, "time-zone", zoneNames)
+	zoneFlag(cmd)
 	p.dst.add(cmd, "dst", "what a cron does when clocks change")
-	cmd.Flags().StringVar(&p.from, "from", "", "show times after this RFC 3339 `time`; default now")
+	cmd.Flags().StringVar(&p.from, "from", "", "show times after this `time`: RFC 3339, or for example 2027-03-28 or \"monday 09:00\"; default now")
 	cmd.Flags().StringVar(&p.due, "due-time", "", "first run as in a job: a `time`, or a duration after --from")
 	cmd.Flags().IntVar(&p.query.Count, "count", 10, "how many times")
 	cmd.Flags().StringArrayVar(&p.query.Except, "except", nil, "leave out times in this `calendar`; repeatable")

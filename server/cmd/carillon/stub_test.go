@@ -45,21 +45,27 @@ func setupStub(env *testscript.Env) error {
 
 // serveStub serves a stub at an address that the variable holds.
 func serveStub(env *testscript.Env, name string, o grpcapi.Options) error {
+	addr, err := listen(env.Defer, &stub{}, o)
+	env.Setenv(name, addr)
+	return err
+}
+
+// listen serves a scheduler until the test ends, and returns its address.
+func listen(atEnd func(func()), s carillon.Scheduler, o grpcapi.Options) (string, error) {
 	listener, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
 	if err != nil {
-		return err
+		return "", err
 	}
-	server := grpcapi.NewServer(grpcapi.NewService(&stub{}, o))
+	server := grpcapi.NewServer(grpcapi.NewService(s, o))
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(listener) }()
-	env.Defer(func() {
+	atEnd(func() {
 		server.Stop()
 		if err := <-ended; err != nil {
-			env.T().Log("the stub:", err)
+			panic(err)
 		}
 	})
-	env.Setenv(name, listener.Addr().String())
-	return nil
+	return listener.Addr().String(), nil
 }
 
 // stubNow is the stub's clock.

@@ -2,7 +2,9 @@ package main
 
 import (
 	"os"
+	"path"
 	"strings"
+	"time"
 	"unicode"
 
 	"github.com/spf13/cobra"
@@ -10,6 +12,32 @@ import (
 
 // zoneTables are where systems list the names of time zones.
 var zoneTables = []string{"/usr/share/zoneinfo/tzdata.zi", "/usr/share/zoneinfo/zone1970.tab", "/usr/share/zoneinfo/zone.tab"}
+
+// zoneFlag has the shell complete --time-zone, and answers a name that is nearly that of a zone with that.
+func zoneFlag(cmd *cobra.Command) {
+	completeBy(cmd, "time-zone", zoneNames)
+	check(cmd, func(cmd *cobra.Command) error {
+		zone := cmd.Flags().Lookup("time-zone").Value.String()
+		if _, err := time.LoadLocation(zone); err == nil {
+			return nil
+		}
+		if like := likeZone(zone, zoneNames(cmd)); like != "" {
+			return usagef("--time-zone: there is no time zone %q; did you mean %s?", clip(zone, 40), like)
+		}
+		return nil // the node may know it
+	})
+}
+
+// likeZone returns the zone that a text may mean: its place alone, in other letters, or misspelt.
+func likeZone(text string, zones []string) string {
+	plain := func(s string) string { return strings.ToLower(strings.ReplaceAll(s, " ", "_")) }
+	for _, zone := range zones {
+		if plain(zone) == plain(text) || plain(path.Base(zone)) == plain(path.Base(text)) {
+			return zone
+		}
+	}
+	return nearest(text, zones)
+}
 
 // zoneNames lists the time zones that this machine knows; none if it has no list.
 func zoneNames(*cobra.Command) []string {

@@ -111,10 +111,8 @@ func (j *jobs) requestOf(ctx context.Context, job carillon.Job,
 	if err := job.Validate(j.cfg.Limits); err != nil {
 		return req, err
 	}
-	if supports := j.cfg.Supports; supports != nil {
-		if err := supports(&job.Target); err != nil {
-			return req, err
-		}
+	if err := j.cfg.supports(&job.Target); err != nil {
+		return req, err
 	}
 	if err := j.settings.strict(&job); err != nil {
 		return req, err
@@ -128,6 +126,14 @@ func (j *jobs) requestOf(ctx context.Context, job carillon.Job,
 	// Here, where callers run concurrently, rather than on the lane's goroutine.
 	req.Spec = partition.EncodeSpec(&job)
 	return req, nil
+}
+
+// supports returns an error about a target that this program cannot deliver to.
+func (c *Config) supports(t *carillon.Target) error {
+	if c.Supports == nil {
+		return nil
+	}
+	return c.Supports(t)
 }
 
 // checkSecrets returns an error about a target that refers to a secret which it may not have.
@@ -157,7 +163,8 @@ func (j *jobs) patch(ctx context.Context, key carillon.Key, patch carillon.Patch
 		return carillon.PutResult{}, err
 	}
 	if slices.Contains(patch.Fields, "target") {
-		if err := j.cfg.checkSecrets(key.Namespace, &patch.Job.Target); err != nil {
+		target := &patch.Job.Target
+		if err := cmp.Or(j.cfg.supports(target), j.cfg.checkSecrets(key.Namespace, target)); err != nil {
 			return carillon.PutResult{}, err
 		}
 	}

@@ -256,8 +256,8 @@ func (ns *namespaces) checkWebhooks(namespace string, all []carillon.Webhook) er
 		})
 		probe := carillon.Job{Namespace: "n", Name: carillon.EventJobs + w.Name, Target: w.Target()}
 		err := probe.Validate(ns.cfg.Limits)
-		if supports := ns.cfg.Supports; err == nil && supports != nil {
-			err = supports(&probe.Target)
+		if err == nil {
+			err = ns.cfg.supports(&probe.Target)
 		}
 		if err == nil && !same {
 			err = ns.cfg.checkSecrets(namespace, &probe.Target)

@@ -73,3 +73,30 @@ func TestACommandDoesNotWaitForItsSecret(t *testing.T) {
 		n.stop()
 	})
 }
+
+// TestAPatchIsCheckedAsAPut: a target that the node cannot deliver to is refused by both.
+func TestAPatchIsCheckedAsAPut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n, ctx := startWith(t, engine.Config{Store: memory.New(memory.Options{Partitions: 5}),
+			Supports: func(target *carillon.Target) error {
+				if target.HTTP != nil {
+					return carillon.Errorf(carillon.InvalidArgument, "target.http", "not supported yet")
+				}
+				return nil
+			}}), context.Background()
+		job := carillon.Job{Name: "a", Due: carillon.In(time.Hour), Target: carillon.Target{Worker: &carillon.WorkerTarget{Queue: "q"}}}
+		if _, err := n.PutJob(ctx, job); err != nil {
+			t.Fatal(err)
+		}
+		job.Target = carillon.HTTP("https://a.test/")
+		_, put := n.PutJob(ctx, job)
+		_, patched := n.PatchJob(ctx, carillon.Key{Namespace: "default", Name: "a"},
+			carillon.Patch{Fields: []string{"target"}, Job: job})
+		for what, err := range map[string]error{"put": put, "patch": patched} {
+			if e, ok := errors.AsType[*carillon.Error](err); !ok || e.Field != "target.http" {
+				t.Errorf("a %s: %v", what, err)
+			}
+		}
+		n.stop()
+	})
+}

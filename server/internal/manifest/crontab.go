@@ -16,7 +16,7 @@ import (
 // ImportOptions say what the files of other schedulers do not.
 type ImportOptions struct {
 	Queue    string // of the workers that run the commands
-	TimeZone string // of schedules that name none; empty: UTC
+	TimeZone string // of schedules that name none; empty: UTC for a CronJob, and none for a crontab
 	Prefix   string // of the jobs' names
 	System   bool   // a crontab has a user before each command, as /etc/crontab
 }
@@ -54,8 +54,9 @@ type command struct {
 var assignment = regexp.MustCompile(`^\s*([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*?)\s*$`)
 
 // Crontab makes a job of each line of a crontab. As with cron, runs overlap, missed ones are not made up
-// for, and failed ones are not repeated. The command is the payload, for a worker.
-func Crontab(text string, o ImportOptions) Import {
+// for, and failed ones are not repeated. The command is the payload, for a worker. A line without a time zone
+// is an *Error: cron goes by that of its machine, which the text does not say.
+func Crontab(file, text string, o ImportOptions) (Import, error) {
 	c := crontab{options: o, zone: o.TimeZone, env: map[string]string{}, names: map[string]bool{}}
 	for i, line := range strings.Split(strings.ReplaceAll(text, "\r\n", "\n"), "\n") {
 		line = strings.TrimSpace(line)
@@ -66,9 +67,14 @@ func Crontab(text string, o ImportOptions) Import {
 			c.assign(i+1, m[1], unquote(m[2]))
 			continue
 		}
+		made := len(c.out.Jobs)
 		c.line(i+1, line)
+		if len(c.out.Jobs) > made && c.zone == "" {
+			return Import{}, &Error{File: file, Line: i + 1, Message: "its time zone is not known: cron goes by that of its machine; " +
+				"give it, as in --time-zone Europe/Berlin, or in a line CRON_TZ=Europe/Berlin above this one"}
+		}
 	}
-	return c.out
+	return c.out, nil
 }
 
 func (c *crontab) notef(line int, format string, args ...any) {

@@ -114,9 +114,9 @@ func TestCrontab(t *testing.T) {
 		"@Hourly\t a":           "@Hourly|a|",
 		"  5 4 * * sun  x  ":    "5 4 * * sun|x|",
 	} {
-		got := manifest.Crontab(line+"\r\n", manifest.ImportOptions{Queue: "q"})
-		if len(got.Jobs) != 1 || len(got.Notes) != 0 {
-			t.Errorf("%q: %+v", line, got)
+		got, err := manifest.Crontab("f", line+"\r\n", manifest.ImportOptions{Queue: "q", TimeZone: "UTC"})
+		if err != nil || len(got.Jobs) != 1 || len(got.Notes) != 0 {
+			t.Errorf("%q: %+v, %v", line, got, err)
 			continue
 		}
 		parts := strings.Split(want, "|")
@@ -134,6 +134,25 @@ func TestCrontab(t *testing.T) {
 		if !strings.Contains(data, `"command":"`+parts[1]+`"`) ||
 			(parts[2] != "") != strings.Contains(data, `"stdin":"`+strings.ReplaceAll(parts[2], "\n", `\n`)+`"`) {
 			t.Errorf("%q: the payload is %s", line, data)
+		}
+	}
+}
+
+// TestACrontabNeedsATimeZone: cron goes by that of its machine.
+func TestACrontabNeedsATimeZone(t *testing.T) {
+	for text, want := range map[string]string{
+		"A=b\n0 2 * * * a":                                    "f:2: its time zone is not known",
+		"@daily a\nCRON_TZ=Asia/Tokyo\n@daily a":              "f:1: its time zone is not known",
+		"CRON_TZ=Asia/Tokyo\n@daily a\nCRON_TZ=\n* * * * * a": "f:4: its time zone is not known",
+		"CRON_TZ=Asia/Tokyo\n@daily a":                        "",
+		"@reboot a\nno\n":                                     "",
+	} {
+		_, err := manifest.Crontab("f", text, manifest.ImportOptions{Queue: "q"})
+		if (err == nil) != (want == "") || err != nil && !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+		if _, err := manifest.Crontab("f", text, manifest.ImportOptions{Queue: "q", TimeZone: "UTC"}); err != nil && !strings.HasPrefix(want, "f:4") {
+			t.Errorf("%q, in UTC: %v", text, err)
 		}
 	}
 }

@@ -1,0 +1,189 @@
+package main
+
+import (
+	"context"
+	"path"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/client"
+	"github.com/carillonhq/carillon/server/internal/manifest"
+	"github.com/carillonhq/carillon/server/internal/server"
+)
+
+// testNode starts a node, and returns its address and a client of it.
+func testNode(t *testing.T) (addr string, node *client.Client) {
+	t.Helper()
+	running, stop, err := startNode(t.Context(), server.Config{Store: "memory:", Partitions: 1, GRPC: "127.0.0.1:0",
+		HTTP: server.None, DrainGrace: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return running.GRPCAddr(), testClient(t, running.GRPCAddr(), func(string) {})
+}
+
+// testClient returns a client before whose calls somebody else is at work.
+func testClient(t *testing.T, addr string, meddle func(call string)) *client.Client {
+	t.Helper()
+	node, err := client.Dial(addr, client.WithDialOptions(grpc.WithChainUnaryInterceptor(
+		func(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker,
+			opts ...grpc.CallOption) error {
+			meddle(path.Base(method))
+			return invoke(ctx, method, req, reply, conn, opts...)
+		})))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := node.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return node
+}
+
+const appliedText = `{"name": "a", "namespace": "default", "schedule": "@daily", "labels": {"is": "new"},
+	"target": {"worker": {"queue": "q"}}}`
+
+// TestApplyMindsOthers: somebody else is faster than an apply that has compared a job already.
+func TestApplyMindsOthers(t *testing.T) {
+	addr, others := testNode(t)
+	key := carillon.Key{Namespace: "default", Name: "a"}
+	items, err := manifest.Read("f", []byte(appliedText))
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := items[0].Job
+	old.Labels = map[string]string{"is": "old"}
+	n := 0
+	for name, is := range map[string]struct {
+		absent bool // there is no job at first
+		always bool // it happens before each call, not only before the first
+		meddle func(ctx context.Context) error
+		action string
+		paused bool
+		fault  string
+	}{
+		"nobody": {meddle: func(context.Context) error { return nil }, action: "changed"},
+		"paused": {meddle: func(ctx context.Context) error {
+			_, err := others.SetPaused(ctx, key, carillon.PauseOptions{Paused: true, Note: "incident"})
+			return err
+		}, action: "changed", paused: true},
+		"changed": {meddle: func(ctx context.Context) error {
+			other := old
+			other.Priority, other.Paused, other.Note = carillon.PriorityHigh, true, "incident"
+			_, err := others.PutJob(ctx, other)
+			return err
+		}, action: "changed", paused: true},
+		"deleted": {meddle: func(ctx context.Context) error {
+			_, err := others.DeleteJob(ctx, key)
+			return err
+		}, action: "created"},
+		"made, and paused": {absent: true, meddle: func(ctx context.Context) error {
+			other := old
+			other.Paused, other.Note = true, "incident"
+			_, err := others.PutJob(ctx, other)
+			return err
+		}, action: "changed", paused: true},
+		"made as the file says": {absent: true, meddle: func(ctx context.Context) error {
+			_, err := others.PutJob(ctx, items[0].Job)
+			return err
+		}, action: "unchanged"},
+		"changed each time": {always: true, meddle: func(ctx context.Context) error {
+			other := old
+			n++
+			other.Metadata = map[string]string{"n": strings.Repeat("x", n)}
+			_, err := others.PutJob(ctx, other)
+			return err
+		}, action: "changed", fault: "others changed it 5 times meanwhile"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx := t.Context()
+			if _, err := others.DeleteJob(ctx, key); err != nil && carillon.KindOf(err) != carillon.NotFound {
+				t.Fatal(err)
+			}
+			if !is.absent {
+				if _, err := others.PutJob(ctx, old); err != nil {
+					t.Fatal(err)
+				}
+			}
+			c := change{item: &items[0]}
+			if err := c.compare(ctx, others); err != nil {
+				t.Fatal(err)
+			}
+			done := false
+			node := testClient(t, addr, func(call string) {
+				if (!done || is.always) && call != "GetJob" {
+					done = true
+					if err := is.meddle(ctx); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+			_, err := c.apply(ctx, node)
+			if is.fault != "" {
+				if err == nil || !strings.Contains(err.Error(), is.fault) {
+					t.Errorf("%v, want %s", err, is.fault)
+				}
+				return
+			}
+			got, readErr := others.GetJob(ctx, key)
+			if err != nil || readErr != nil {
+				t.Fatal(err, readErr)
+			}
+			note := ""
+			if is.paused {
+				note = "incident"
+			}
+			if c.action() != is.action || got.Paused != is.paused || got.Note != note || got.Labels["is"] != "new" ||
+				got.Priority != old.Priority {
+				t.Errorf("it was %s: %+v", c.action(), got)
+			}
+		})
+	}
+}
+
+// TestApplyChangesEachField: what is patched is all that a file may say.
+func TestApplyChangesEachField(t *testing.T) {
+	_, node := testNode(t)
+	for _, text := range []string{
+		appliedText,
+		`{"name": "a", "namespace": "default", "schedule": "0 2 * * *", "time_zone": "Asia/Tokyo", "dst": "literal",
+		"due_time": "2090-01-01T00:00:00Z", "repeats": 3, "ttl": "2091-01-01T00:00:00Z", "jitter": "1s", "data": {"a": 1},
+		"metadata": {"a": "b"}, "labels": {"c": "d"}, "target": {"http": {"url": "http://127.0.0.1:1/", "method": "PUT"}},
+		"failure_policy": {"constant": {"interval": "3s", "max_retries": 2}}, "timeout": "5s", "overlap": "skip",
+		"misfire": "all", "catch_up_limit": 7, "priority": "high", "concurrency_key": "k", "depends_on": ["b"],
+		"paused": true, "note": "n", "history": {"runs": 3}}`,
+		`{"name": "a", "namespace": "default", "due_time": "2090-01-01T00:00:00Z", "data_base64": "AAE=",
+		"content_type": "text/plain", "target": {"worker": {"queue": "q"}}, "lease": "20s", "paused": false}`,
+		`{"name": "a", "namespace": "default", "schedule": "@hourly", "data": "x", "target": {"worker": {"queue": "q"}}}`,
+		`{"name": "a", "namespace": "default", "target": {"worker": {"queue": "q"}}}`,
+	} {
+		items, err := manifest.Read("f", []byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := change{item: &items[0]}
+		if err := c.compare(t.Context(), node); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.apply(t.Context(), node); err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+		if err := c.compare(t.Context(), node); err != nil {
+			t.Fatal(err)
+		}
+		if c.action() != "unchanged" {
+			d, _ := jobDiff(c.live, &c.job)
+			t.Errorf("%s\nit is %s:\n%s", text, c.action(), d)
+		}
+	}
+}
