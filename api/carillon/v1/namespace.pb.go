@@ -42,7 +42,8 @@ type Namespace struct {
 	// For each concurrency key, how often attempts of the jobs with that key may begin, across the cluster. A retry is an
 	// attempt. What may not begin yet waits in line. A concurrency limit of the same key holds beside it.
 	RateLimits map[string]*Rate `protobuf:"bytes,8,rep,name=rate_limits,json=rateLimits,proto3" json:"rate_limits,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// What it has of its quotas. Only GetNamespace says it, of a namespace with a quota of jobs or of bytes.
+	// What it has of its quotas. Only GetNamespace says it, of a namespace with a quota of jobs or of bytes; not while a
+	// partition does not answer.
 	Used          *Usage `protobuf:"bytes,9,opt,name=used,proto3" json:"used,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

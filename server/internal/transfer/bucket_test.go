@@ -230,6 +230,9 @@ func TestWhatMayNotBeRemoved(t *testing.T) {
 	if _, err := left.Write(make([]byte, 100)); err != nil {
 		t.Fatal(err)
 	}
+	if err := left.Settle(); err != nil {
+		t.Fatal(err)
+	}
 	s := must[transfer.Segment](t)(to.Create(t.Context(), 1, 1))
 	if err := s.Commit(transfer.Point{Number: 1, Base: true, Time: time.Now()}); err != nil {
 		t.Fatal(err)
