@@ -290,7 +290,7 @@ func (c *cronRule) yearWords() string {
 }
 
 // Hints are the warnings, and what is often overlooked and mostly meant: steps that do not divide their
-// field, which begin anew with each round of it.
+// field, which begin again with each round of it.
 func (s *Schedule) Hints() []string {
 	out := s.Warnings()
 	for _, m := range s.Members() {
@@ -319,7 +319,7 @@ func (s *Schedule) unevenSteps() (out []string) {
 				continue
 			}
 			if int64(f.size)%n != 0 {
-				out = append(out, fmt.Sprintf("%s: %s begins anew with each round, since %d does not divide %d; "+
+				out = append(out, fmt.Sprintf("%s: %s begins again with each round, since %d does not divide %d; "+
 					"for equal distances write @every", f.name, shorten(item), n, f.size))
 			}
 		}

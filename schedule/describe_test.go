@@ -50,9 +50,9 @@ func TestDescribe(t *testing.T) {
 func TestHints(t *testing.T) {
 	for expr, want := range map[string]string{
 		"*/15 */6 * * *": "", "@every 7m": "", "0 0-10/3 * * *": "",
-		"*/25 * * * *": "minute: */25 begins anew", "0 */5 * * *": "hour: */5 begins anew",
-		"0 0 */2 * *": "day of month: */2 begins anew", "0 0 13 * FRI": "either is enough",
-		"@daily; */7 * * * *": "minute: */7 begins anew", "TZ=UTC */7 * * * * *": "second: */7 begins anew",
+		"*/25 * * * *": "minute: */25 begins again", "0 */5 * * *": "hour: */5 begins again",
+		"0 0 */2 * *": "day of month: */2 begins again", "0 0 13 * FRI": "either is enough",
+		"@daily; */7 * * * *": "minute: */7 begins again", "TZ=UTC */7 * * * * *": "second: */7 begins again",
 	} {
 		got := strings.Join(parsed(t, expr, schedule.Options{}).Hints(), "\n")
 		if (want == "") != (got == "") || !strings.Contains(got, want) {

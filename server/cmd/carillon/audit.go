@@ -115,7 +115,7 @@ func newAuditVerify(a app) *cobra.Command {
 		Long: `Read all entries, and compare each with the hash that the next one has of it, and the last one with the record of its
 chain. The first entry of each chain that was changed, removed or put elsewhere is named.
 
-Who can write to the store can write a whole chain anew, which nothing in the store shows. To find that out, note the heads
+Who can write to the store can rewrite a whole chain, which nothing in the store shows. To find that out, note the heads
 that this command prints where he cannot write, and give them later with --head or --heads-file. The lines of the log have
 chain, seq and hash of each entry: a line is the head CHAIN:SEQ:HASH.
 

@@ -49,7 +49,7 @@ func (m *moving) shape(cmd *cobra.Command) (transfer.Reshape, error) {
 	return repartition.To(m.parts), nil
 }
 
-// encrypted has what moves encrypted anew, if there are keys.
+// encrypted has what moves encrypted again, if there are keys.
 func (m *moving) encrypted(cmd *cobra.Command, shape transfer.Reshape) (transfer.Reshape, error) {
 	box, err := boxOf(&m.keys)
 	switch {
@@ -172,7 +172,7 @@ carillon migrate --from pebble:/var/lib/carillon --to pebble:/var/lib/carillon-2
 	m.alive.addFlags(cmd)
 	cmd.Flags().StringVar(&m.to, "to", "", "`url` of the store to fill (required)")
 	m.addPartitions(cmd)
-	addKeys(cmd.Flags(), &m.keys, "`file` of keys, as of serve, with which everything is encrypted anew; default: it stays as it is")
+	addKeys(cmd.Flags(), &m.keys, "`file` of keys, as of serve, with which everything is encrypted again; default: it stays as it is")
 	addOutput(cmd)
 	return cmd
 }

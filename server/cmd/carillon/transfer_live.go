@@ -145,6 +145,8 @@ func (l *alive) depose(ctx context.Context, url string, h transfer.Head) error {
 	switch {
 	case err == nil:
 		return nil
+	case errors.Is(err, transfer.ErrNotItsStore) || ctx.Err() != nil:
+		return err
 	case !noNode(err):
 		return fmt.Errorf("%w (leave --live out once all of its nodes are stopped)", err)
 	}

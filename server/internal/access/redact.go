@@ -63,8 +63,8 @@ func redacted(headers map[string]string) map[string]string {
 }
 
 // Words in the names of headers whose values are credentials, in lower case.
-var credentialNames = []string{"auth", "cookie", "token", "secret", "passw", "key", "credential", "session",
-	"signature", "jwt"}
+var credentialNames = []string{"auth", "cookie", "token", "secret", "pass", "pwd", "key", "credential",
+	"session", "signature", "jwt", "otp", "access", "bearer", "private"}
 
 // The beginnings of values that are credentials, in lower case: schemes of Authorization (RFC 9110, 11.1),
 // and what well-known issuers write before what they issue.

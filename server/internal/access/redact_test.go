@@ -109,7 +109,7 @@ func TestWhatLooksLikeACredential(t *testing.T) {
 	for header, want := range map[string]bool{
 		"Authorization: Bearer abc": true, "authorization: anything": true, "Cookie: a=b": true, "X-Api-Key: 1": true,
 		"X-Auth-Token: 1": true, "Proxy-Authorization: Basic eA==": true, "X-Custom: Bearer abc": true,
-		"X-Custom: eyJhbGciOiJIUzI1NiJ9.e30.x": true, "X-Custom: ghp_abc": true, "X-Password: x": true,
+		"X-Custom: eyJhbGciOiJIUzI1NiJ9.e30.x": true, "X-Custom: ghp_abc": true, "X-Password: x": true, "X-Pwd: x": true, "X-Access: abc": true, "X-Private: abc": true, "X-OTP: 123456": true,
 		"Accept: text/plain": false, "X-Team: billing": false, "User-Agent: carillon": false, "X-Empty-Token: ": false,
 		"Authorization: secret://github": false, "Authorization: Bearer secret://github": false,
 	} {

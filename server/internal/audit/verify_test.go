@@ -126,10 +126,10 @@ func TestTampering(t *testing.T) {
 		"cut off, with the head": {func(c *chain) {
 			*c = *newChain(4, 1)
 		}, []carillon.AuditHead{whole.noted(6)}, 5},
-		"written anew": {func(c *chain) {
+		"rewritten": {func(c *chain) {
 			*c = *forged(6, 1)
 		}, []carillon.AuditHead{rewritten.noted(3)}, 3},
-		"written anew, before what is kept": {func(c *chain) {
+		"rewritten, before what is kept": {func(c *chain) {
 			*c = *forged(6, 1)
 		}, []carillon.AuditHead{rewritten.noted(1)}, 1},
 	} {
@@ -145,7 +145,7 @@ func TestTampering(t *testing.T) {
 
 func swap(a, b *store.MetaRecord) { a.Value, b.Value = b.Value, a.Value }
 
-// forged is a chain that somebody has written anew, with another first entry: it is whole by itself.
+// forged is a chain that somebody has rewritten, with another first entry: it is whole by itself.
 func forged(n, removed int) *chain {
 	c := newChain(0, 0)
 	for i := range n {

@@ -345,8 +345,16 @@ func (a *api) followSettings() {
 			ps.log.Warn("settings of namespaces and queues may be older than they should be", "error", err)
 		}
 		failing = true
-		t.Reset(settingsAgain)
+		t.Reset(ps.pauseAfter(err))
 	}
+}
+
+// pauseAfter is how long the settings are not read after an error. What is damaged does not mend itself.
+func (ps *partitions) pauseAfter(err error) time.Duration {
+	if errors.Is(err, store.ErrDamaged) {
+		return ps.settings
+	}
+	return min(ps.settings, settingsAgain)
 }
 
 // readAll reads the settings of all partitions that this node does not own. It returns the first error.

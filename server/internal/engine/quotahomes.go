@@ -15,7 +15,7 @@ import (
 )
 
 // quotaHomes are the homes of quotas of the namespaces whose settings this node's partitions keep. They are
-// in memory only: each term of a home begins anew.
+// in memory only: each term of a home begins again.
 type quotaHomes struct {
 	partitions *partitions
 	settings   *settings

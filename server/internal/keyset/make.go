@@ -160,12 +160,18 @@ func replace(path string, text []byte) error {
 }
 
 // likeBefore gives a file the owner, the group and the mode of another. If it cannot have its group, the one
-// that it has instead must not read it.
+// that it has instead must not read it. Without its owner it is of no use: a node that runs as that user
+// could not read it any more.
 func likeBefore(file *os.File, was fs.FileInfo) error {
 	mode := was.Mode().Perm()
-	if !takeOwner(file, was) {
-		const group = 0o070
-		mode &^= group
+	owner, group := takeOwner(file, was)
+	if !owner {
+		return fmt.Errorf("%s belongs to another user, who could not read it any more: change it as that user, or as root",
+			filepath.Join(filepath.Dir(file.Name()), was.Name()))
+	}
+	if !group {
+		const ofGroup = 0o070
+		mode &^= ofGroup
 	}
 	return file.Chmod(mode)
 }

@@ -8,4 +8,4 @@ import (
 )
 
 // takeOwner does nothing: files have no owner and group as on Unix.
-func takeOwner(*os.File, fs.FileInfo) bool { return true }
+func takeOwner(*os.File, fs.FileInfo) (owner, group bool) { return true, true }

@@ -3,6 +3,7 @@
 package page_test
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -213,11 +214,15 @@ func TestRedrivingOneError(t *testing.T) {
 		n.put("import", object{"due_time": "0s", "timeout": c.timeout, "target": n.toSink(c.path), "failure_policy": fails})
 		ids[c.text] = n.deadRun("import", c.text)
 	}
+	long := strings.Repeat("a long error ", 100)
+	n.work("long", errors.New(long))
+	n.put("import", object{"due_time": "0s", "target": toQueue("long"), "failure_policy": fails})
+	ids[long] = n.deadRun("import", "a long error")
 	p := b.open(t, n.url, 1200, 900)
 	p.visit("/dead")
-	p.sees("main", "4 runs out of attempts, in 3 groups")
+	p.sees("main", "5 runs out of attempts, in 4 groups")
 	for _, c := range []struct{ name, dialog string }{
-		{"Conflict", "1 dead run"}, {"timeout", "2 dead runs"}} {
+		{"Conflict", "1 dead run"}, {"timeout", "2 dead runs"}, {"a long error", "1 dead run"}} {
 		p.click(`main button[aria-label*="`+c.name+`"]`, "Redrive")
 		p.sees("dialog", c.dialog)
 		p.click("dialog .buttons button", "Redrive")
@@ -227,7 +232,7 @@ func TestRedrivingOneError(t *testing.T) {
 	attempt := func(text string) string {
 		return fmt.Sprint(n.must("GET", "/v1/namespaces/default/runs/"+ids[text], nil)["attempt"])
 	}
-	for _, text := range []string{"Conflict", "within 1s", "within 2s"} {
+	for _, text := range []string{"Conflict", "within 1s", "within 2s", long} {
 		n.until("another attempt after "+text, func() bool { return attempt(text) == "2" })
 	}
 	if got := attempt("Internal"); got != "1" {

@@ -122,10 +122,10 @@ func (n *node) toSink(path string) object { return object{"http": object{"url": 
 
 func toQueue(name string) object { return object{"worker": object{"queue": name}} }
 
-// work connects a worker for a queue until the test ends.
-func (n *node) work(queue string) {
+// work connects a worker for a queue until the test ends. Its runs end with err.
+func (n *node) work(queue string, err error) {
 	w := worker.New(n.server.Scheduler(), worker.Options{ID: "a-worker"})
-	worker.Handle(w, queue, func(context.Context, carillon.Run, carillon.Data) error { return nil })
+	worker.Handle(w, queue, func(context.Context, carillon.Run, carillon.Data) error { return err })
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- w.Run(ctx) }()
@@ -156,7 +156,7 @@ func (n *node) furnish() {
 	n.put("etl/extract", object{"schedule": "@every 4h", "due_time": "4h", "target": n.toSink("/ok")})
 	n.put("kept/still", object{"schedule": "@every 1m", "target": toQueue("mail"), "paused": true, "note": "until Monday"})
 	n.must("PUT", "/v1/namespaces/shop/jobs/other", object{"schedule": "@every 1h", "due_time": "1h", "target": toQueue("x")})
-	n.work("mail")
+	n.work("mail", nil)
 	n.must("POST", jobs+"sync/orders:backfill", object{"from": time.Now().Add(-5 * time.Hour).UTC().Format(time.RFC3339)})
 }
 

@@ -18,6 +18,7 @@ func TestWhatRanIsCounted(t *testing.T) {
 	n.put("bad/one", object{"due_time": "0s", "target": n.toSink("/fail"),
 		"failure_policy": object{"constant": object{"interval": "1s", "max_retries": 0}, "on_exhausted": "dead"}})
 	n.put("wait/one", object{"due_time": "0s", "target": toQueue("nobody")})
+	n.runID("ok/one") // what is skipped is the next one
 	n.must("POST", jobs+"ok/one:skip", nil)
 	n.must("POST", "/v1/namespaces/default/runs/"+n.runID("wait/one")+":cancel", nil)
 	p := b.open(t, n.url, 1200, 900)
@@ -53,6 +54,12 @@ func TestHealthIsTrue(t *testing.T) {
 	p.sees(".health.bad", "1 partition has no owner: their jobs do not fire. What was due elsewhere has begun.")
 	p.changes("/v1/cluster", `(a) => {}`)
 	p.sees(".health.good", "Everything that was due has begun.")
+	p.must(p.eval(`{
+  const before = window.fetch;
+  window.fetch = (url, o) => new URL(url, location.href).pathname !== "/v1/cluster" ? before(url, o) :
+    new Response(JSON.stringify({status: 403, code: "permission_denied", detail: "this needs the role viewer"}), {status: 403});
+}`, nil))
+	p.sees(".health.warn", "You may not see whether all partitions have owners. As far as is known, everything that was due has begun.")
 }
 
 // changes has what a call answers changed from now on, before the page has it, in place of an earlier change.

@@ -10,7 +10,7 @@ import (
 )
 
 // Usage counts what namespaces with quotas have in the partition, and refuses puts for which the home of the
-// quotas has given no room; package quota has the protocol. Nothing of it is stored: each term counts anew,
+// quotas has given no room; package quota has the protocol. Nothing of it is stored: each term counts again,
 // a page of the store at a time, while jobs come and go. Namespaces without quotas are not counted.
 type Usage struct {
 	cfg *Config

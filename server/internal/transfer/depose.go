@@ -25,7 +25,7 @@ func (a Arrived) call(ctx context.Context, h Head) error {
 // killed may have left partitions without, and nodes on them.
 func Depose(ctx context.Context, s store.Store, h Head) (err error) {
 	if !bytes.Equal(s.Meta().MACKey, h.MACKey) {
-		return errNotItsStore
+		return ErrNotItsStore
 	}
 	if err := Usable(ctx, s); err != nil && !errors.Is(err, store.ErrMoved) {
 		return err
@@ -62,7 +62,8 @@ func (f *frozen) usable(ctx context.Context) ([]bool, error) {
 	return all, nil
 }
 
-var errNotItsStore = errors.New("it is not the store that the backup is of, nor a copy of that")
+// ErrNotItsStore is that a backup is of another store.
+var ErrNotItsStore = errors.New("it is not the store that the backup is of, nor a copy of that")
 
 // DeposeLive is Depose while nodes serve the store. They end. Where it fails they go on.
 //
@@ -77,7 +78,7 @@ func DeposeLive(ctx context.Context, from Nodes, h Head) (err error) {
 		return err
 	}
 	if !bytes.Equal(l.h.MACKey, h.MACKey) {
-		return errNotItsStore
+		return ErrNotItsStore
 	}
 	if err := l.end(func(c cut) error { return l.move(c.held) }); err != nil {
 		return fmt.Errorf("have the nodes end: %w", cause(l.ctx, err))

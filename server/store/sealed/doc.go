@@ -5,5 +5,5 @@
 //	box.go    Box: batches on their way in
 //	shard.go  Shard: reads on their way out
 //	marks.go  which keys a partition needs
-//	move.go   everything encrypted anew, on its way to another store
+//	move.go   everything encrypted again, on its way to another store
 package sealed

@@ -32,7 +32,7 @@ func (b *Box) Renew(ctx context.Context, from transfer.Source) (transfer.Reshape
 	return &renewal{from: from, box: b}, nil
 }
 
-// renewal is what a store is to hold whose records are encrypted anew.
+// renewal is what a store is to hold whose records are encrypted again.
 type renewal struct {
 	from transfer.Source
 	box  *Box
@@ -97,7 +97,8 @@ func unopened(b *store.Batch) error {
 		if err == nil {
 			return nil
 		}
-		return fmt.Errorf("the %s %q: %w: nothing of the old store was changed; examine it with carillon doctor", what, name, err)
+		return fmt.Errorf("the %s %q: %w: nothing of the old store was changed; examine it with carillon doctor "+
+			"--encryption-keys FILE", what, name, err)
 	}
 	for i := range b.Puts {
 		r := &b.Puts[i]

@@ -145,7 +145,10 @@ func TestParseResident(t *testing.T) {
 	if all, files, err := parseResident(status); all != 76932<<10 || files != 63332<<10 || err != nil {
 		t.Error(all, files, err)
 	}
-	for _, bad := range []string{"", "VmRSS: 1 kB\n", "VmRSS: 1 kB\nRssFile: x kB\n"} {
+	if all, files, err := parseResident("VmRSS: 1 kB\n"); all != 1<<10 || files != 0 || err != nil {
+		t.Error(all, files, err)
+	}
+	for _, bad := range []string{"", "RssFile: 1 kB\n", "VmRSS: 1 kB\nRssFile: x kB\n"} {
 		if _, _, err := parseResident(bad); err == nil {
 			t.Errorf("%q is no error", bad)
 		}

@@ -71,9 +71,9 @@ export function useAnswer<T>(key: string, ask: (signal: AbortSignal) => Promise<
     again.current = () => void now();
     set((old) => (old.key === key ? { ...old, loading: true } : { key, loading: true }));
     void now();
-    const deaf = hear((events, anew) => {
+    const deaf = hear((events, all) => {
       const on = latest.current.when.on;
-      if (anew || (on && events.some(on))) soon();
+      if (all || (on && events.some(on))) soon();
     });
     return () => {
       deaf();
@@ -162,8 +162,8 @@ export function usePages<T>(key: string, ask: (token: string, signal: AbortSigna
     count(0);
     set({ key, items: [], next: "", pages: 0, loading: true });
     void load("", [], 0);
-    const deaf = hear((events, anew) => {
-      const n = anew ? 1 : events.filter(latest.current.on).length;
+    const deaf = hear((events, all) => {
+      const n = all ? 1 : events.filter(latest.current.on).length;
       if (n === 0) return;
       if (latest.current.state.pages > 1) {
         count((c) => c + n);

@@ -6,7 +6,7 @@ setInterval(() => {
   if (!document.hidden) for (const tick of [...tickers]) tick();
 }, 1000);
 
-// useTick draws a component anew each second.
+// useTick draws a component again each second.
 export function useTick() {
   const [, set] = useState(0);
   useEffect(() => {

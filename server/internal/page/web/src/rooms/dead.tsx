@@ -34,14 +34,19 @@ export function grouped(runs: Run[]): Group[] {
   return [...groups.values()].sort((a, b) => b.runs.length - a.runs.length);
 }
 
-// only is a filter that finds the runs of a group among the dead ones: their job, and the longest part of their errors that is the same in
-// all. It is undefined where that would find some of another group, too.
-function only(group: Group, groups: Group[]): { error?: string } | undefined {
-  const error = kind(group.error).split("#").reduce((a, b) => (b.trim().length > a.length ? b.trim() : a), "");
+// only is a filter that finds the runs of a group among the dead ones of its jobs: the longest part of their errors that is the same in
+// all. It is undefined where there is none, where it would find some of another group, too, and where not all dead runs are known.
+function only(group: Group, groups: Group[], all: boolean): { error: string } | undefined {
+  const error = cut(kind(group.error).split("#").reduce((a, b) => (b.trim().length > a.length ? b.trim() : a), ""));
   const has = (run: Run) => error !== "" && lastError(run).includes(error);
   const beside = groups.filter((g) => g !== group && g.jobs.some((job) => group.jobs.includes(job)));
-  if (group.runs.every(has) && !beside.some((g) => g.runs.some(has))) return { error };
-  return beside.length === 0 ? {} : undefined;
+  return all && group.runs.every(has) && !beside.some((g) => g.runs.some(has)) ? { error } : undefined;
+}
+
+// cut is as much of a text as a filter may have: 512 bytes.
+export function cut(text: string): string {
+  const into = new Uint8Array(512);
+  return text.slice(0, new TextEncoder().encodeInto(text, into).read);
 }
 
 // Jobs names what a group is about: a job, or the jobs whose names differ in numbers only.
@@ -81,7 +86,7 @@ export function DeadRoom({ ns }: { ns: string }) {
     does: "Each gets new attempts under its id; its errors stay.", typed,
   });
   const redriveGroup = (g: Group) => {
-    const filter = only(g, groups);
+    const filter = only(g, groups, dead.data?.all ?? false);
     redrive(`Redrive the dead runs of ${plural(g.jobs.length, "job")} with this error`, filter
       ? { bodies: g.jobs.map((job) => ({ action: "redrive", job, ...filter })) }
       : { each: g.runs.map((run) => ({ name: run.id, run: () => post(`${runPath(ns, run.id)}:redrive`) })) }, false);

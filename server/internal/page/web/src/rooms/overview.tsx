@@ -87,7 +87,7 @@ export function Overview({ ns }: { ns: string }) {
   return (
     <>
       <h1 class="unseen">Overview</h1>
-      <Health ns={ns} waiting={queues.data && waiting} unheard={queues.data?.unheard} problem={queues.problem ?? dead.problem} cluster={cluster.data}
+      <Health ns={ns} waiting={queues.data && waiting} unheard={queues.data?.unheard} problem={queues.problem ?? dead.problem} cluster={cluster.data} hidden={cluster.problem}
         dead={dead.data} retrying={retrying.data?.runs.length ?? 0} />
       <Trouble of={past.problem} retry={past.reload} />
       <Panel title={`The last ${name} and the next`} aside={<span class="switch" role="group" aria-label="Span">
@@ -146,8 +146,8 @@ function Tile({ name, value, href }: { name: string; value: string; href?: strin
 }
 
 // Health is one line in words: whether all is well, and what is not.
-function Health({ ns, waiting, unheard, problem, cluster, dead, retrying }: {
-  ns: string; waiting?: Queue[]; unheard?: string[]; problem?: Problem; cluster?: Cluster; dead?: { runs: Run[]; all: boolean }; retrying: number;
+function Health({ ns, waiting, unheard, problem, cluster, hidden, dead, retrying }: {
+  ns: string; waiting?: Queue[]; unheard?: string[]; problem?: Problem; cluster?: Cluster; hidden?: Problem; dead?: { runs: Run[]; all: boolean }; retrying: number;
 }) {
   if (problem && problem.status !== 401) return <Said tone="bad">Whether all is well is not known: <bdi>{problem.detail}</bdi></Said>;
   if (!waiting || !dead) return <p class="health" role="status">…</p>;
@@ -158,9 +158,10 @@ function Health({ ns, waiting, unheard, problem, cluster, dead, retrying }: {
   const paused = waiting.filter((q) => q.pause), kept = paused.filter((q) => backlog(q) > 0);
   const unowned = (cluster?.partitions ?? []).filter((p) => !p.node).length;
   if (unowned > 0) parts.push(<>{plural(unowned, "partition has", "partitions have")} <a href={to("cluster")}>no owner</a>: their jobs do not fire. </>);
+  if (hidden) parts.push(hidden.status === 403 ? "You may not see whether all partitions have owners. " : <>Whether all partitions have owners is not known: <bdi>{hidden.detail}</bdi>. </>);
   if (unheard?.length) parts.push(<>Not heard from <bdi>{unheard.join(", ")}</bdi>: what waits there is not known. </>);
   parts.push(old.length === 0 ? (kept.length > 0 ? "What was due has begun, but for what waits in queues that are paused." : unowned > 0 ? "What was due elsewhere has begun."
-    : unheard?.length ? "As far as is known, everything that was due has begun." : "Everything that was due has begun.") : bad.length === 0 ? "Some runs wait for room or for a limit." : `${plural(bad.length, "queue has", "queues have")} runs that should have begun.`);
+    : unheard?.length || hidden ? "As far as is known, everything that was due has begun." : "Everything that was due has begun.") : bad.length === 0 ? "Some runs wait for room or for a limit." : `${plural(bad.length, "queue has", "queues have")} runs that should have begun.`);
   for (const q of [...bad, ...old.filter((q) => !bad.includes(q))].slice(0, 3)) {
     const [state] = stateOf(q);
     parts.push(<> {count(backlog(q))} wait in <a href={to("runs", { queue: q.name, status: "staged,running,retrying" }, ns)}><bdi>{q.name}</bdi></a>: {state}.</>);
@@ -170,7 +171,7 @@ function Health({ ns, waiting, unheard, problem, cluster, dead, retrying }: {
   }
   if (dead.runs.length > 0) parts.push(<> <a href={to("dead", {}, ns)}>{plural(dead.runs.length, "run is", "runs are")} dead{dead.all ? "" : " or more"}</a>.</>);
   if (retrying > 0) parts.push(<> {plural(retrying, "run waits", "runs wait")} for another attempt.</>);
-  const tone = bad.length > 0 || unowned > 0 ? "bad" : dead.runs.length > 0 || old.length > 0 || kept.length > 0 || unheard?.length ? "warn" : "good";
+  const tone = bad.length > 0 || unowned > 0 ? "bad" : dead.runs.length > 0 || old.length > 0 || kept.length > 0 || unheard?.length || hidden ? "warn" : "good";
   return <Said tone={tone}>{parts}</Said>;
 }
 
