@@ -45,7 +45,8 @@ func Examine(ctx context.Context, shard store.Shard, partition int,
 // chains returns the names of all chains, also of those of which only the record or only entries are there.
 // skipped says of chains that there is damage in their entries, or in those of another chain next to them.
 // lost is why there may be other chains.
-func chains(ctx context.Context, shard store.Shard) (names []string, skipped map[string]error, lost, err error) {
+func chains(ctx context.Context, shard store.Shard) (names []string, skipped map[string]error, lost,
+	err error) {
 	skipped = map[string]error{}
 	for after := ""; ; {
 		q := store.MetaQuery{Kind: store.KindAuditChain, After: after, Limit: atOnce}
