@@ -157,3 +157,30 @@ func TestWhatIsNoIDIsNotRepeated(t *testing.T) {
 		}
 	}
 }
+
+// TestWhichSecretWasShown: by the keys as the store has them, which the node may not know yet.
+func TestWhichSecretWasShown(t *testing.T) {
+	r, k, secret := ring(t, carillon.NewKey{})
+	p, err := r.Find(secret, noon)
+	if err != nil {
+		t.Fatal(err)
+	}
+	once, _ := k.Rotate("test", time.Hour, noon)
+	twice, _ := once.Rotate("test", 0, noon)
+	for what, c := range map[string]struct {
+		keys []Key
+		want error
+	}{
+		"the newest":             {[]Key{k}, nil},
+		"the one before":         {[]Key{once}, carillon.PermissionDenied},
+		"one that was put out":   {[]Key{twice}, carillon.Unauthenticated},
+		"one of a key that went": {nil, carillon.Unauthenticated},
+	} {
+		if err := p.ShowsNewest(c.keys); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v, want %v", what, err, c.want)
+		}
+	}
+	if err := (&Principal{Kind: KindToken}).ShowsNewest(nil); err != nil {
+		t.Errorf("a token: %v", err)
+	}
+}

@@ -34,16 +34,27 @@ type Principal struct {
 // String names the principal as a creator of keys.
 func (p *Principal) String() string { return strings.TrimSpace(string(p.Kind) + " " + p.ID) }
 
-// Superseded reports whether the principal has shown a secret of a key that is not the newest one, by the
-// keys as the store has them: another node may have rotated the key a moment ago. They are in the order of
-// their ids.
-func (p *Principal) Superseded(keys []Key) bool {
+// ShowsNewest refuses a principal that has shown a secret of a key that is not the newest one, by the keys as
+// the store has them: another node may have rotated or revoked the key a moment ago. They are in the order of
+// their ids. An old secret may have leaked: whoever has it would put out those who have the newest, by
+// rotating or revoking the key, or by another one that he makes and that does so. When it ends does not tell:
+// the overlap of a key that ends may end with the key.
+func (p *Principal) ShowsNewest(keys []Key) error {
 	if p.Kind != KindKey {
-		return false
+		return nil
 	}
 	i, found := FindID(keys, p.ID)
-	return !found || keys[i].Hash != p.secret
+	switch {
+	case found && keys[i].Hash == p.secret:
+		return nil
+	case found && keys[i].Before == p.secret:
+		return errSuperseded
+	}
+	return errKey
 }
+
+var errSuperseded = carillon.Errorf(carillon.PermissionDenied, "",
+	"the API key that was shown has a newer secret: make, rotate and revoke keys with that one")
 
 // FindID looks for a key among those that are in the order of their ids.
 func FindID(keys []Key, id string) (i int, found bool) {

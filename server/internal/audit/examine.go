@@ -20,7 +20,7 @@ const atOnce = 1000
 // what is wrong with a chain.
 func Examine(ctx context.Context, shard store.Shard, partition int,
 	noted map[string][]carillon.AuditHead) ([]carillon.AuditChain, error) {
-	names, lost, err := chains(ctx, shard)
+	names, skipped, lost, err := chains(ctx, shard)
 	if err != nil {
 		return nil, err
 	}
@@ -31,6 +31,9 @@ func Examine(ctx context.Context, shard store.Shard, partition int,
 			return nil, err
 		}
 		all = append(all, c)
+		if lost == nil && c.Broken == "" { // then what was skipped may be of a chain whose record is gone
+			lost = skipped[name]
+		}
 	}
 	if lost != nil {
 		all = append(all, carillon.AuditChain{Partition: partition,
@@ -40,8 +43,11 @@ func Examine(ctx context.Context, shard store.Shard, partition int,
 }
 
 // chains returns the names of all chains, also of those of which only the record or only entries are there.
-// lost is why there may be others.
-func chains(ctx context.Context, shard store.Shard) (names []string, lost, err error) {
+// skipped says of chains that there is damage in their entries, or in those of another chain next to them.
+// lost is why there may be other chains.
+func chains(ctx context.Context, shard store.Shard) (names []string, skipped map[string]error, lost,
+	err error) {
+	skipped = map[string]error{}
 	for after := ""; ; {
 		q := store.MetaQuery{Kind: store.KindAuditChain, After: after, Limit: atOnce}
 		page, err := shard.MetaRecords(ctx, q)
@@ -50,7 +56,7 @@ func chains(ctx context.Context, shard store.Shard) (names []string, lost, err e
 			break
 		}
 		if err != nil {
-			return nil, nil, err
+			return nil, nil, nil, err
 		}
 		for _, r := range page {
 			names = append(names, r.Key)
@@ -64,17 +70,18 @@ func chains(ctx context.Context, shard store.Shard) (names []string, lost, err e
 	for after := ""; ; {
 		page, err := shard.MetaRecords(ctx, store.MetaQuery{Kind: store.KindAudit, After: after, Limit: 1})
 		if errors.Is(err, store.ErrDamaged) {
-			// It goes on behind the next chain that is known: if the damage is there, it is found with it.
+			// It goes on behind the next chain that is known: if the damage is there, it is found with it. It may
+			// also be before it, or behind it if that has no entries.
 			i := slices.IndexFunc(recorded, func(name string) bool { return name+"/\xff" > after })
 			if i < 0 {
 				lost = err
 				break
 			}
-			after = recorded[i] + "/\xff"
+			skipped[recorded[i]], after = err, recorded[i]+"/\xff"
 			continue
 		}
 		if err != nil {
-			return nil, nil, err
+			return nil, nil, nil, err
 		}
 		if len(page) == 0 {
 			break
@@ -83,7 +90,7 @@ func chains(ctx context.Context, shard store.Shard) (names []string, lost, err e
 		names, after = append(names, name), name+"/\xff"
 	}
 	slices.Sort(names)
-	return slices.Compact(names), lost, nil
+	return slices.Compact(names), skipped, lost, nil
 }
 
 // Chain reads the record of a chain; nil: there is none, or it is damaged.
@@ -140,11 +147,15 @@ func examine(ctx context.Context, shard store.Shard, partition int, name string,
 func feed(ctx context.Context, shard store.Shard, v *Verifier,
 	name string) (beyond *store.MetaRecord, err error) {
 	q := store.MetaQuery{Kind: store.KindAudit, Prefix: name + "/", Limit: atOnce}
+	ahead := 0 // among so many entries some could not be read
 	for {
 		page, err := shard.MetaRecords(ctx, q)
 		switch {
 		case errors.Is(err, store.ErrDamaged) && q.Limit > 1:
-			q.Limit = 1 // where is it?
+			if q.Limit == atOnce {
+				ahead = atOnce
+			}
+			q.Limit /= 2 // where is it?
 			continue
 		case errors.Is(err, store.ErrDamaged):
 			v.Lost()
@@ -162,5 +173,8 @@ func feed(ctx context.Context, shard store.Shard, v *Verifier,
 			return nil, nil
 		}
 		q.After = page[len(page)-1].Key
+		if ahead -= len(page); ahead <= 0 { // they can be read by now
+			q.Limit = atOnce
+		}
 	}
 }

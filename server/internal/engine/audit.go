@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/internal/audit"
@@ -54,22 +55,40 @@ func serveRecordAudit(ctx context.Context, p *partitionRunner, m message.RecordA
 	})
 }
 
+// auditSteps is how many steps of a sweep are made at once while there are too many entries. So a partition
+// that records 4,000 calls a second keeps to its bound.
+const auditSteps = 5
+
 // sweepAudit removes some audit entries that are too old or too many, if there are any. If there are more,
 // the next poll goes on.
 func sweepAudit(p *partitionRunner, now int64, begins bool) {
-	p.timers.sweepOn = false
+	p.timers.sweepOn = stepAudit(p, now, begins)
+	for n := 1; p.timers.sweepOn && n < auditSteps && p.m.Audit.Crowded(); n++ {
+		p.timers.sweepOn = stepAudit(p, now, false)
+	}
+}
+
+// stepAudit makes a step of a sweep, and reports whether there is another one.
+func stepAudit(p *partitionRunner, now int64, begins bool) (more bool) {
 	q, ok := p.m.Audit.Sweeps(now, begins)
 	if !ok {
-		return
+		return false
 	}
 	oldest, err := look(&p.reads, p.shard.MetaRecords, q)
+	sound := true
 	switch {
 	case err == nil:
-		p.timers.sweepOn = p.m.Audit.Sweep(oldest, now)
+		more, sound = p.m.Audit.Sweep(oldest, now)
 	case errors.Is(err, store.ErrDamaged):
 		p.reads.failed(err)
-		p.timers.sweepOn = p.m.Audit.LeaveAlone(now)
+		sound = false
 	default:
 		p.reads.failed(err)
 	}
+	if !sound {
+		p.e.log.Warn("an audit chain is damaged: none of its entries is removed any more; see carillon audit verify",
+			"partition", p.number, "chain", strings.TrimSuffix(q.Prefix, "/"))
+		more = p.m.Audit.LeaveAlone(now)
+	}
+	return more
 }

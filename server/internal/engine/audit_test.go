@@ -17,6 +17,7 @@ import (
 	"github.com/carillonhq/carillon/server/internal/engine"
 	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/store"
+	"github.com/carillonhq/carillon/server/store/codec"
 	"github.com/carillonhq/carillon/server/store/memory"
 )
 
@@ -329,6 +330,53 @@ func TestAuditRetention(t *testing.T) {
 			t.Errorf("of a chain that is nowhere: %+v %v", chains, err)
 		}
 		n.stop()
+	})
+}
+
+// TestAuditIsRemovedAsFastAsItComes: of a partition with far too many entries thousands are removed a second.
+func TestAuditIsRemovedAsFastAsItComes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := startWith(t, engine.Config{Store: memory.New(memory.Options{Partitions: 1}),
+			Partition: partition.Config{AuditMost: 500}})
+		for range 8000 {
+			if err := n.Record(t.Context(), &store.AuditEntry{Action: "DrainNode"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(time.Minute + 4*time.Second)
+		if all := n.audited(carillon.AuditQuery{PageSize: 1000}); len(all) != 500 {
+			t.Errorf("%d are left", len(all))
+		}
+		n.wantWhole()
+		n.stop()
+	})
+}
+
+// TestADamagedAuditChainIsTold of, once.
+func TestADamagedAuditChainIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := memory.New(memory.Options{Partitions: 1})
+		terms, err := disk.Leaser().Claim(t.Context(), "earlier", []int{0}, time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		shard, err := disk.Shard(0, terms[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		lost := store.AuditChain{First: 1, Last: 5, Closed: true}
+		if err := shard.Apply(t.Context(), &store.Batch{MetaRecords: []store.MetaRecord{{Kind: store.KindAuditChain, Key: "1-1-a",
+			Value: codec.AppendAuditChain(nil, &lost)}}}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		var log bytes.Buffer
+		n := startWith(t, engine.Config{Store: disk, Log: slog.New(slog.NewTextHandler(&log, nil))})
+		time.Sleep(3 * time.Minute)
+		n.stop()
+		if got := strings.Count(log.String(), "chain=1-1-a"); got != 1 {
+			t.Errorf("it is told of %d times: %s", got, log.String())
+		}
 	})
 }
 

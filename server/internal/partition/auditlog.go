@@ -15,7 +15,7 @@ import (
 // and only if the change was made. The entries of a partition form a chain, each with the hash of the one
 // before (store.KindAudit). One record of kind store.KindAuditChain says how many there are, which were
 // removed by retention, and the hashes at both ends. A chain that a store with another number of partitions
-// began is closed: it is only shortened.
+// began is closed: it is only shortened. So is one that was damaged in an earlier term.
 type AuditLog struct {
 	out  *builder
 	name string // of the chain that this term would begin
@@ -93,6 +93,9 @@ func (l *AuditLog) seal() {
 		c.Last, c.Hash = c.Last+1, store.AuditHash(key, value)
 	}
 	l.filling = recycle(l.filling)
+	if l.endsOpen() {
+		l.chains[l.open].Closed, l.open = true, ""
+	}
 	for _, name := range slices.Sorted(maps.Keys(l.changed)) {
 		l.out.small = append(l.out.small, store.MetaRecord{Kind: store.KindAuditChain, Key: name,
 			Value: codec.AppendAuditChain(nil, l.chains[name])})

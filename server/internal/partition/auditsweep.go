@@ -11,9 +11,9 @@ import (
 )
 
 // auditSweep removes audit entries that are too old, or more than a partition keeps of all its chains. It
-// looks at the oldest entry of each chain once, and then reads only what it removes, and one entry more.
+// looks at the oldest entry of each chain once, and then reads little more than it removes.
 type auditSweep struct {
-	oldest map[string]int64 // the time of the first entry of chains, as far as it is known
+	oldest map[string]int64 // how old the first entry of chains is at most, as far as it is known
 	left   map[string]bool  // chains that are left alone: something in them is not as this partition writes it
 
 	toLook []string // chains whose first entry is to be looked at
@@ -84,19 +84,23 @@ func (l *AuditLog) kept() (n uint64) {
 	return n
 }
 
+// Crowded reports whether there are more entries than a partition keeps.
+func (l *AuditLog) Crowded() bool { return l.kept() > l.most }
+
 // Sweep takes what Sweeps asked for, and removes entries that are too old or too many. more reports whether
-// the sweep goes on. The chain then says which hash the next entry must have.
-func (l *AuditLog) Sweep(oldest []store.MetaRecord, now int64) (more bool) {
+// the sweep goes on. The chain then says which hash the next entry must have. sound is false if the chain is
+// not as it should be: nothing is removed then, and it is to be left alone.
+func (l *AuditLog) Sweep(oldest []store.MetaRecord, now int64) (more, sound bool) {
 	s, c := &l.sweep, l.chains[l.sweep.asked]
 	for i := range oldest {
 		name, n, ok := store.ParseAuditKey(oldest[i].Key)
 		if !ok || name != s.asked || n > c.Last {
-			return l.LeaveAlone(now) // it is none of ours: doctor and audit verify tell of it
+			return false, false // it is none of ours: doctor and audit verify tell of it
 		}
 	}
 	switch {
 	case len(oldest) == 0 && c.Closed:
-		return l.LeaveAlone(now)
+		return false, false
 	case len(oldest) == 0: // the first one may not be durable yet
 		delete(s.oldest, s.asked)
 	case s.looks > 0:
@@ -104,7 +108,7 @@ func (l *AuditLog) Sweep(oldest []store.MetaRecord, now int64) (more bool) {
 	default:
 		l.remove(oldest, now)
 	}
-	return l.goesOn(now)
+	return l.goesOn(now), true
 }
 
 // goesOn reports whether there is another step.
@@ -113,13 +117,21 @@ func (l *AuditLog) goesOn(now int64) bool {
 	return limit > 0 || len(l.sweep.toLook) > 0
 }
 
-// LeaveAlone has the chain that Sweeps asked for left as it is in this term: it is damaged.
+// LeaveAlone has the chain that Sweeps asked for left as it is in this term: it is damaged. If entries are
+// added to it, it is closed, and another one begins, for which both bounds hold again; but not if this term
+// has begun it, since a term begins one chain.
 func (l *AuditLog) LeaveAlone(now int64) (more bool) {
 	l.sweep.left[l.sweep.asked] = true
+	if l.endsOpen() {
+		l.changed[l.open] = true
+	}
 	delete(l.sweep.oldest, l.sweep.asked)
 	l.sweep.looks = 0
 	return l.goesOn(now)
 }
+
+// endsOpen reports whether the chain to which entries are added is to be closed.
+func (l *AuditLog) endsOpen() bool { return l.sweep.left[l.open] && l.open != l.name }
 
 // looked learns the time of the first entry of a chain. If that cannot be read, it is as old as the next one
 // that can be; if none of those can, only their number has them removed.
@@ -142,8 +154,8 @@ func (l *AuditLog) remove(oldest []store.MetaRecord, now int64) {
 			others = min(others, at)
 		}
 	}
-	kept := l.kept()
-	for i, at := range timesOf(oldest) {
+	kept, times := l.kept(), timesOf(oldest)
+	for i, at := range times {
 		if at > now-int64(l.keep) && (kept <= l.most || at > others) {
 			s.oldest[s.asked] = at
 			return
@@ -155,9 +167,15 @@ func (l *AuditLog) remove(oldest []store.MetaRecord, now int64) {
 		c.First, c.Before = n+1, store.AuditHash(r.Key, r.Value)
 		l.changed[s.asked] = true
 	}
-	delete(s.oldest, s.asked)
-	if s.step = min(s.step*4, AuditSweep); c.First <= c.Last {
+	s.step = min(s.step*4, AuditSweep)
+	switch at := times[len(times)-1]; {
+	case c.First > c.Last:
+		delete(s.oldest, s.asked)
+	case at == math.MaxInt64: // none of them could be read
+		delete(s.oldest, s.asked)
 		s.toLook = append(s.toLook, s.asked)
+	default: // the next one is no older, so the next step need not look at it first
+		s.oldest[s.asked] = at
 	}
 }
 

@@ -45,7 +45,10 @@ func (r *rig) sweepAudit() (limits []int) {
 			r.t.Fatal(err)
 		}
 		limits = append(limits, q.Limit)
-		more = r.m.Audit.Sweep(oldest, r.now)
+		sound := false
+		if more, sound = r.m.Audit.Sweep(oldest, r.now); !sound {
+			more = r.m.Audit.LeaveAlone(r.now)
+		}
 		r.land()
 	}
 	return limits
@@ -131,4 +134,56 @@ func TestAuditSweepPassesDamage(t *testing.T) {
 	if fmt.Sprint(left) != fmt.Sprint(want) {
 		t.Errorf("%v are left, want %v", left, want)
 	}
+}
+
+// TestStepsOfAnAuditSweep: nearly all of them remove as many entries as one may.
+func TestStepsOfAnAuditSweep(t *testing.T) {
+	const entries = 20_000
+	for what, cfg := range map[string]partition.Config{
+		"too old":  {AuditKeep: time.Hour},
+		"too many": {AuditMost: 10},
+	} {
+		r := newRig(t, cfg)
+		r.closedChain("1-1-a", times(entries, r.now-int64(2*time.Hour))...)
+		r.closedChain("1-1-b", times(10, r.now)...)
+		r.restart()
+		steps := r.sweepAudit()
+		r.wantChains(2, 10)
+		if most := entries/partition.AuditSweep + 8; len(steps) > most {
+			t.Errorf("%s: %d entries are removed in %d steps, of %v entries; want %d steps at most", what, entries, len(steps), steps, most)
+		}
+	}
+}
+
+// TestADamagedAuditChainIsClosed: what is recorded afterwards is in another chain, for which the bounds hold.
+func TestADamagedAuditChainIsClosed(t *testing.T) {
+	r := newRig(t, partition.Config{AuditMost: 10})
+	damaged := func() {
+		if _, ok := r.m.Audit.Sweeps(r.now, true); !ok {
+			t.Fatal("nothing is asked for")
+		}
+		r.m.Audit.LeaveAlone(r.now)
+	}
+	record := func(some int) {
+		for i := range some {
+			r.record(fmt.Sprint(i))
+			r.land()
+		}
+	}
+	record(1)
+	damaged() // a term begins no second chain
+	record(30)
+	r.wantChains(1, 31)
+	r.restart()
+	r.record("in the batch that is being filled")
+	damaged()
+	r.land()
+	r.wantChains(1, 32)
+	record(30)
+	r.wantChains(2, 62)
+	r.sweepAudit()
+	r.wantChains(2, 42)
+	r.restart()
+	record(1)
+	r.wantChains(2, 43)
 }

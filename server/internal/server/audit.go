@@ -338,8 +338,8 @@ func (t *trail) recordLeftOut() {
 	}
 }
 
-// recordLate records a failure, and how many were left out before it. If the store does not take that, the
-// next entry has their number, too.
+// recordLate records a failure, and how many were left out before it. If the store does not take that, or it
+// is not known whether it has, the next entry has their number, too: rather twice than never.
 func (t *trail) recordLate(e *store.AuditEntry) {
 	e.LeftOut = t.leftOut.Swap(0)
 	ctx, cancel := context.WithTimeout(t.hard, recordWithin)

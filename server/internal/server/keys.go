@@ -240,8 +240,8 @@ func (k *keeper) CreateKey(ctx context.Context, n carillon.NewKey) (carillon.Cre
 	return carillon.CreatedKey{Key: key.AccessKey, Secret: secret}, nil
 }
 
-// mayCreate refuses a key that gives more than its creator has: what, and for how long. One who is no admin
-// of everything has a share of the keys, so that he cannot take all of them.
+// mayCreate refuses a key that gives more than its creator has: what, and for how long. An old secret makes
+// none. One who is no admin of everything has a share of the keys, so that he cannot take all of them.
 func (k *keeper) mayCreate(ctx context.Context, p *access.Principal, n *carillon.NewKey) error {
 	if !p.Administers(n.Grants) {
 		return carillon.Errorf(carillon.PermissionDenied, "grants",
@@ -251,11 +251,11 @@ func (k *keeper) mayCreate(ctx context.Context, p *access.Principal, n *carillon
 		return carillon.Errorf(carillon.PermissionDenied, "expire_time",
 			"the credential that creates it ends at %s: it must expire then or earlier", p.Expires.Format(time.RFC3339))
 	}
-	if p.AdministersAll() {
-		return nil
-	}
 	all, _, err := k.read(ctx)
-	if err != nil {
+	if err == nil {
+		err = p.ShowsNewest(all)
+	}
+	if err != nil || p.AdministersAll() {
 		return err
 	}
 	has := 0
@@ -309,23 +309,26 @@ func (k *keeper) ListKeys(ctx context.Context, q carillon.KeyQuery) (page carill
 	return page, nil
 }
 
-// find reads a key that the caller administers, and the others; the caller is returned, too.
-func (k *keeper) find(ctx context.Context, id string) (p *access.Principal, key *access.Key, all []access.Key,
-	err error) {
+// find reads a key that the caller may change; the caller is returned, too.
+func (k *keeper) find(ctx context.Context, id string) (p *access.Principal, key *access.Key, err error) {
 	if p, err = caller(ctx); err == nil {
 		err = access.CheckID(id)
 	}
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, nil, err
 	}
-	if all, _, err = k.read(ctx); err != nil {
-		return nil, nil, nil, err
+	all, _, err := k.read(ctx)
+	if err == nil {
+		err = p.ShowsNewest(all)
+	}
+	if err != nil {
+		return nil, nil, err
 	}
 	i, found := access.FindID(all, id)
 	if !found || !p.Administers(all[i].Grants) {
-		return nil, nil, nil, access.NoKey(id)
+		return nil, nil, access.NoKey(id)
 	}
-	return p, &all[i], all, nil
+	return p, &all[i], nil
 }
 
 // RotateKey implements [carillon.Access]. Who rotates a key has what it may do from then on: so he must be
@@ -336,11 +339,8 @@ func (k *keeper) RotateKey(ctx context.Context, id string,
 		return rotated, nil, carillon.Errorf(carillon.InvalidArgument, "overlap", "%s is not from 0s to %s",
 			overlap, carillon.MaxKeyOverlap)
 	}
-	p, key, all, err := k.find(ctx, id)
+	p, key, err := k.find(ctx, id)
 	now := k.node.config.Now()
-	if err == nil && p.Superseded(all) {
-		err = errSuperseded
-	}
 	if err == nil {
 		err = mayRotate(p, key, overlap, now)
 	}
@@ -363,12 +363,6 @@ func (k *keeper) RotateKey(ctx context.Context, id string,
 	return carillon.CreatedKey{Key: next.Shown(now), Secret: secret}, unheard, nil
 }
 
-// errSuperseded is the answer to who would rotate a key by a secret that another one has taken the place of.
-// It may have leaked: whoever has it would put out those who have the newest. When it ends does not tell: the
-// overlap of a key that ends may end with the key.
-var errSuperseded = carillon.Errorf(carillon.PermissionDenied, "",
-	"the API key that was shown has a newer secret: rotate keys with that one")
-
 // mayRotate refuses a rotation that would give its caller more than he has, and one that is no use.
 func mayRotate(p *access.Principal, key *access.Key, overlap time.Duration, now time.Time) error {
 	at := func(t time.Time) string { return t.Format(time.RFC3339) }
@@ -389,7 +383,7 @@ func mayRotate(p *access.Principal, key *access.Key, overlap time.Duration, now 
 
 // RevokeKey implements [carillon.Access].
 func (k *keeper) RevokeKey(ctx context.Context, id string) (unheard []string, err error) {
-	if _, _, _, err := k.find(ctx, id); err != nil {
+	if _, _, err := k.find(ctx, id); err != nil {
 		return nil, err
 	}
 	done, err := k.node.engine.ChangeKey(ctx, message.ChangeKey{ID: id})

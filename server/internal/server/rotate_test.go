@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"errors"
+	"net/http"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -172,5 +173,56 @@ func TestWhoMayRotate(t *testing.T) {
 	k := create(carillon.NewKey{Grants: everyRole("a"), Expires: ends})
 	if r := d.rotate(k.Key.ID, carillon.MaxKeyOverlap); !r.Key.Expires.Equal(ends) || !r.Key.OverlapEnds.Equal(ends) {
 		t.Errorf("the old secret outlives its key: %+v", r.Key)
+	}
+}
+
+// TestAnOldSecretPutsNobodyOut: whoever has found the old secret of an admin's key cannot end the newest one,
+// neither by revoking the key nor through a key that he makes, also if all of them end at the same time, and
+// also by a session.
+func TestAnOldSecretPutsNobodyOut(t *testing.T) {
+	d := openDoors(t)
+	ends := time.Now().Add(time.Hour).Truncate(time.Second)
+	for what, c := range map[string]struct {
+		key     carillon.NewKey
+		overlap time.Duration
+		made    time.Time // when a key ends that the old secret would make
+	}{
+		"a key without an end":   {carillon.NewKey{Grants: everyRole("*")}, time.Hour, time.Now().Add(time.Minute)},
+		"a key that ends":        {carillon.NewKey{Grants: everyRole("*"), Expires: ends}, carillon.MaxKeyOverlap, ends},
+		"a key of one namespace": {carillon.NewKey{Grants: everyRole("a"), Expires: ends}, carillon.MaxKeyOverlap, ends},
+	} {
+		victim, err := d.root.CreateKey(t.Context(), c.key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.keys["old"], d.keys["newest"] = victim.Secret, d.rotate(victim.Key.ID, c.overlap).Secret
+		old := d.client("old")
+		refused := func(call string, err error) {
+			if !errors.Is(err, carillon.PermissionDenied) || !strings.Contains(err.Error(), "newer secret") {
+				t.Errorf("%s: an old secret %s a key: %v", what, call, err)
+			}
+		}
+		_, err = old.CreateKey(t.Context(), carillon.NewKey{Grants: c.key.Grants, Expires: c.made})
+		refused("makes", err)
+		_, _, err = old.RotateKey(t.Context(), victim.Key.ID, 0)
+		refused("rotates", err)
+		_, err = old.RevokeKey(t.Context(), victim.Key.ID)
+		refused("revokes", err)
+		b := &browser{t: t, url: "http://" + d.node.HTTPAddr(), client: &http.Client{}}
+		b.login(victim.Secret)
+		if code, body := b.ask("DELETE", "/v1/keys/"+victim.Key.ID, "", "Sec-Fetch-Site", samePage); code != 403 ||
+			!strings.Contains(body, "newer secret") {
+			t.Errorf("%s: a session of an old secret revokes a key: %d %s", what, code, body)
+		}
+		if !d.opens(d.keys["newest"]) {
+			t.Errorf("%s: the newest secret opens nothing", what)
+		}
+		made, err := d.client("newest").CreateKey(t.Context(), carillon.NewKey{Grants: c.key.Grants, Expires: c.made})
+		if err == nil {
+			_, err = d.client("newest").RevokeKey(t.Context(), made.Key.ID)
+		}
+		if err != nil {
+			t.Errorf("%s: the newest secret: %v", what, err)
+		}
 	}
 }
