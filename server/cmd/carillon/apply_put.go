@@ -61,7 +61,15 @@ func (c *change) apply(ctx context.Context, node *client.Client) (put carillon.P
 			return put, err // it was refused for something else
 		}
 	}
-	return put, fmt.Errorf("others changed it %d times meanwhile; apply again: %w", mostComparisons, err)
+	return put, outrun(err)
+}
+
+// outrun returns the error of a job that others changed each time. It takes the place of the last refusal,
+// which is about a generation that the user has not given.
+func outrun(refused error) error {
+	e := carillon.Error{Kind: carillon.KindOf(refused), Err: refused}
+	e.Message = fmt.Sprintf("others changed it %d times meanwhile; apply again", mostComparisons)
+	return &e
 }
 
 // overtaken reports whether an error may be that the job is no longer the one that was compared.

@@ -1,15 +1,21 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"io"
+	"os"
 	"path"
+	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"google.golang.org/grpc"
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/client"
+	"github.com/carillonhq/carillon/server/internal/grpcapi"
 	"github.com/carillonhq/carillon/server/internal/manifest"
 	"github.com/carillonhq/carillon/server/internal/server"
 )
@@ -149,6 +155,51 @@ func TestApplyMindsOthers(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestApplySaysThatOthersWereFaster: what it says of the job is that, and not what the last refusal was.
+func TestApplySaysThatOthersWereFaster(t *testing.T) {
+	others := &changedEachTime{}
+	addr, err := listen(t.Cleanup, others, grpcapi.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "a.json")
+	if err := os.WriteFile(file, []byte(appliedText), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if code := execute([]string{"apply", "-f", file, "--server", addr}, app{out: &out, errs: io.Discard}); code != exitFailed {
+		t.Errorf("it exits with %d", code)
+	}
+	want := "a failed: " + file + ":1:1: others changed it 5 times meanwhile; apply again\n"
+	if got := out.String(); got != want || others.patches != 5 {
+		t.Errorf("after %d patches %q, want %q", others.patches, got, want)
+	}
+}
+
+// changedEachTime is a Scheduler whose job has another generation at each look.
+type changedEachTime struct {
+	carillon.Scheduler
+	mu         sync.Mutex
+	generation uint64
+	patches    int
+}
+
+func (s *changedEachTime) GetJob(_ context.Context, key carillon.Key) (carillon.Job, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.generation++
+	return carillon.Job{Namespace: key.Namespace, Name: key.Name, Schedule: "@hourly",
+		Target: carillon.Target{Worker: &carillon.WorkerTarget{Queue: "q"}},
+		Status: &carillon.JobStatus{Generation: s.generation}}, nil
+}
+
+func (s *changedEachTime) PatchJob(context.Context, carillon.Key, carillon.Patch) (carillon.PutResult, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.patches++
+	return carillon.PutResult{}, carillon.Errorf(carillon.FailedPrecondition, "if_generation", "it is %d", s.generation)
 }
 
 // TestApplyChangesEachField: what is patched is all that a file may say.
