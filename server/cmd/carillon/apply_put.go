@@ -107,12 +107,11 @@ func (c *change) send(ctx context.Context, node *client.Client) (carillon.PutRes
 	if c.live == nil {
 		return node.PutJob(ctx, c.job, carillon.IfAbsent())
 	}
-	generation := statusOf(c.live).Generation
+	patch := carillon.Patch{Fields: c.fields(), Job: c.job, IfGeneration: statusOf(c.live).Generation}
 	if c.live.Recurring() && !c.job.Recurring() && c.job.Due.IsZero() {
-		return node.PutJob(ctx, c.job, carillon.IfGeneration(generation)) // a patch would be refused
+		patch.Job.Due = atOnce // a patch from a schedule to a run at once has to say so
 	}
-	return node.PatchJob(ctx, c.job.Key(),
-		carillon.Patch{Fields: c.fields(), Job: c.job, IfGeneration: generation})
+	return node.PatchJob(ctx, c.job.Key(), patch)
 }
 
 // fields are the fields of the job that are the file's: all, but paused and note only if it gives them.

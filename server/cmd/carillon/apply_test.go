@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc"
 
@@ -154,6 +155,53 @@ func TestApplyMindsOthers(t *testing.T) {
 				t.Errorf("it was %s: %+v", c.action(), got)
 			}
 		})
+	}
+}
+
+// TestApplyOfARunAtOnceResumesNothing: a job with a schedule that is paused while it is made a one-shot stays
+// paused. What the file leaves out is no difference afterwards.
+func TestApplyOfARunAtOnceResumesNothing(t *testing.T) {
+	addr, others := testNode(t)
+	items, err := manifest.Read("f", []byte(`{"name": "a", "namespace": "default", "target": {"worker": {"queue": "q"}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := items[0].Job
+	old.Schedule = "@daily"
+	if _, err := others.PutJob(t.Context(), old); err != nil {
+		t.Fatal(err)
+	}
+	node := testClient(t, addr, func(call string) {
+		if call == "GetJob" {
+			return
+		}
+		if _, err := others.SetPaused(t.Context(), old.Key(), carillon.PauseOptions{Paused: true, Note: "incident"}); err != nil {
+			t.Error(err)
+		}
+	})
+	c := change{item: &items[0]}
+	if err := c.compare(t.Context(), node); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.apply(t.Context(), node); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.compare(t.Context(), node); err != nil {
+		t.Fatal(err)
+	}
+	if c.action() != "unchanged" || c.live.Recurring() || !c.live.Paused || c.live.Note != "incident" {
+		t.Errorf("%s: %+v", c.action(), c.live)
+	}
+	put := old
+	put.Schedule, put.Due = "", carillon.In(time.Hour)
+	if _, err := others.PutJob(t.Context(), put); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.compare(t.Context(), node); err != nil {
+		t.Fatal(err)
+	}
+	if c.action() != "changed" || !c.job.Due.IsZero() {
+		t.Errorf("one that is due in an hour: %s, %+v", c.action(), c.job)
 	}
 }
 
