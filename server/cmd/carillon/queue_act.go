@@ -81,7 +81,7 @@ func unknownQueue(ctx context.Context, node *client.Client, key carillon.QueueKe
 			break
 		}
 	}
-	text := fmt.Sprintf("nobody serves a %s, and nothing waits in it", queueText(key))
+	text := fmt.Sprintf("nobody serves the %s, and nothing waits in it", queueText(key))
 	if len(kinds) > 0 {
 		text += fmt.Sprintf("; there is one of that name with --kind %s", strings.Join(kinds, " and with --kind "))
 	}
