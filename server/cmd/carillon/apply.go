@@ -97,9 +97,15 @@ func merged(item *manifest.Item, live *carillon.Job) carillon.Job {
 	if !item.Gives("note") {
 		job.Note = live.Note
 	}
+	if live.Due == atOnce && job.Due.IsZero() && !job.Recurring() && !live.Recurring() {
+		job.Due = atOnce // it says the same
+	}
 	keepData(&job.Data, &live.Data)
 	return job
 }
+
+// atOnce is a due time that says what none says, of a one-shot.
+var atOnce = carillon.In(0)
 
 // keepData makes a payload the one that there is if it says the same.
 func keepData(d, live *carillon.Data) {

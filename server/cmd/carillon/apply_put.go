@@ -61,7 +61,15 @@ func (c *change) apply(ctx context.Context, node *client.Client) (put carillon.P
 			return put, err // it was refused for something else
 		}
 	}
-	return put, fmt.Errorf("others changed it %d times meanwhile; apply again: %w", mostComparisons, err)
+	return put, outrun(err)
+}
+
+// outrun returns the error of a job that others changed each time. It takes the place of the last refusal,
+// which is about a generation that the user has not given.
+func outrun(refused error) error {
+	e := carillon.Error{Kind: carillon.KindOf(refused), Err: refused}
+	e.Message = fmt.Sprintf("others changed it %d times meanwhile; apply again", mostComparisons)
+	return &e
 }
 
 // overtaken reports whether an error may be that the job is no longer the one that was compared.
@@ -99,12 +107,11 @@ func (c *change) send(ctx context.Context, node *client.Client) (carillon.PutRes
 	if c.live == nil {
 		return node.PutJob(ctx, c.job, carillon.IfAbsent())
 	}
-	generation := statusOf(c.live).Generation
+	patch := carillon.Patch{Fields: c.fields(), Job: c.job, IfGeneration: statusOf(c.live).Generation}
 	if c.live.Recurring() && !c.job.Recurring() && c.job.Due.IsZero() {
-		return node.PutJob(ctx, c.job, carillon.IfGeneration(generation)) // a patch would be refused
+		patch.Job.Due = atOnce // a patch from a schedule to a run at once has to say so
 	}
-	return node.PatchJob(ctx, c.job.Key(),
-		carillon.Patch{Fields: c.fields(), Job: c.job, IfGeneration: generation})
+	return node.PatchJob(ctx, c.job.Key(), patch)
 }
 
 // fields are the fields of the job that are the file's: all, but paused and note only if it gives them.

@@ -1,15 +1,22 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"io"
+	"os"
 	"path"
+	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc"
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/client"
+	"github.com/carillonhq/carillon/server/internal/grpcapi"
 	"github.com/carillonhq/carillon/server/internal/manifest"
 	"github.com/carillonhq/carillon/server/internal/server"
 )
@@ -149,6 +156,98 @@ func TestApplyMindsOthers(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestApplyOfARunAtOnceResumesNothing: a job with a schedule that is paused while it is made a one-shot stays
+// paused. What the file leaves out is no difference afterwards.
+func TestApplyOfARunAtOnceResumesNothing(t *testing.T) {
+	addr, others := testNode(t)
+	items, err := manifest.Read("f", []byte(`{"name": "a", "namespace": "default", "target": {"worker": {"queue": "q"}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := items[0].Job
+	old.Schedule = "@daily"
+	if _, err := others.PutJob(t.Context(), old); err != nil {
+		t.Fatal(err)
+	}
+	node := testClient(t, addr, func(call string) {
+		if call == "GetJob" {
+			return
+		}
+		if _, err := others.SetPaused(t.Context(), old.Key(), carillon.PauseOptions{Paused: true, Note: "incident"}); err != nil {
+			t.Error(err)
+		}
+	})
+	c := change{item: &items[0]}
+	if err := c.compare(t.Context(), node); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.apply(t.Context(), node); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.compare(t.Context(), node); err != nil {
+		t.Fatal(err)
+	}
+	if c.action() != "unchanged" || c.live.Recurring() || !c.live.Paused || c.live.Note != "incident" {
+		t.Errorf("%s: %+v", c.action(), c.live)
+	}
+	put := old
+	put.Schedule, put.Due = "", carillon.In(time.Hour)
+	if _, err := others.PutJob(t.Context(), put); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.compare(t.Context(), node); err != nil {
+		t.Fatal(err)
+	}
+	if c.action() != "changed" || !c.job.Due.IsZero() {
+		t.Errorf("one that is due in an hour: %s, %+v", c.action(), c.job)
+	}
+}
+
+// TestApplySaysThatOthersWereFaster: what it says of the job is that, and not what the last refusal was.
+func TestApplySaysThatOthersWereFaster(t *testing.T) {
+	others := &changedEachTime{}
+	addr, err := listen(t.Cleanup, others, grpcapi.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "a.json")
+	if err := os.WriteFile(file, []byte(appliedText), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if code := execute([]string{"apply", "-f", file, "--server", addr}, app{out: &out, errs: io.Discard}); code != exitFailed {
+		t.Errorf("it exits with %d", code)
+	}
+	want := "a failed: " + file + ":1:1: others changed it 5 times meanwhile; apply again\n"
+	if got := out.String(); got != want || others.patches != 5 {
+		t.Errorf("after %d patches %q, want %q", others.patches, got, want)
+	}
+}
+
+// changedEachTime is a Scheduler whose job has another generation at each look.
+type changedEachTime struct {
+	carillon.Scheduler
+	mu         sync.Mutex
+	generation uint64
+	patches    int
+}
+
+func (s *changedEachTime) GetJob(_ context.Context, key carillon.Key) (carillon.Job, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.generation++
+	return carillon.Job{Namespace: key.Namespace, Name: key.Name, Schedule: "@hourly",
+		Target: carillon.Target{Worker: &carillon.WorkerTarget{Queue: "q"}},
+		Status: &carillon.JobStatus{Generation: s.generation}}, nil
+}
+
+func (s *changedEachTime) PatchJob(context.Context, carillon.Key, carillon.Patch) (carillon.PutResult, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.patches++
+	return carillon.PutResult{}, carillon.Errorf(carillon.FailedPrecondition, "if_generation", "it is %d", s.generation)
 }
 
 // TestApplyChangesEachField: what is patched is all that a file may say.

@@ -153,6 +153,7 @@ func (a app) report(cmd *cobra.Command, args []string, err error) int {
 	case errors.Is(err, errDiffers):
 		return exitDiffers // the diff has said it
 	}
+	err = zoneHint(unknownZone(cmd), err)
 	usage, isUsage := errors.AsType[*usageError](err)
 	switch f := askedFormat(cmd, args); {
 	case f.word == "json" || f.word == "yaml":

@@ -143,7 +143,8 @@ func setDue(j *carillon.Job, text string) error {
 	if j.TimeZone != "" {
 		var err error
 		if zone, err = time.LoadLocation(j.TimeZone); err != nil {
-			return usagef("--time-zone: there is no time zone %q", clip(j.TimeZone, 40))
+			return usagef("--time-zone: this machine knows no time zone %q, which a time such as %q needs%s",
+				clip(j.TimeZone, 40), clip(text, 40), hint("; did you mean %s?", j.TimeZone, zoneNames(nil)))
 		}
 	}
 	t, err := parseInstant(text, now, zone)

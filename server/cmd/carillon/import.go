@@ -141,5 +141,5 @@ func (a app) imported(file string, got manifest.Import) error {
 func checkImported(j *carillon.Job) error {
 	checked := *j
 	checked.Namespace = carillon.DefaultNamespace
-	return checked.Validate(wideBounds)
+	return zoneHint(checked.TimeZone, checked.Validate(wideBounds))
 }

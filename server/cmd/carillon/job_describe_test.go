@@ -41,6 +41,9 @@ func TestNextTimesAreThoseThatWillFire(t *testing.T) {
 		"triggers use no repeats": {job("@hourly", "2027-01-01 00:30", "2027-01-01 02:00", func(j *carillon.Job) {
 			j.Repeats, j.Status.Counters.Fired = 3, 7
 		}), []string{"2027-01-01 02:00", "2027-01-01 03:00"}},
+		"more repeats than are counted": {job("@every 1m", "2027-01-01 00:00", "2027-01-14 21:20", func(j *carillon.Job) {
+			j.Repeats, j.Status.Counters.Fired = 20_000, 19_999
+		}), []string{"2027-01-14 21:20"}},
 		"months are counted from the first": {job("R/P1M", "2027-01-31 12:00", "2027-02-28 12:00", nil),
 			[]string{"2027-02-28 12:00", "2027-03-31 12:00", "2027-04-30 12:00", "2027-05-31 12:00", "2027-06-30 12:00"}},
 		"from the due time": {job("R3/P1M", "2027-01-01 12:00", "2027-02-28 12:00", func(j *carillon.Job) {

@@ -108,7 +108,10 @@ func timesLeft(j *carillon.Job, s *schedule.Schedule, anchor time.Time) int {
 		if !j.Due.IsZero() {
 			first = first.Add(-1)
 		}
-		begun = min(begun, uint64(s.Count(first, status.NextRun.Add(-1), anchor, countedAtMost)))
+		times := s.Count(first, status.NextRun.Add(-1), anchor, countedAtMost)
+		if times < countedAtMost { // otherwise it had at least as many
+			begun = min(begun, uint64(times))
+		}
 	}
 	return int(min(describedTimes, max(1, limit-min(limit, begun))))
 }

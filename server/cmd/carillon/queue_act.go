@@ -65,8 +65,12 @@ func unknownQueue(ctx context.Context, node *client.Client, key carillon.QueueKe
 			return "" // perhaps the caller may not list them; it is a warning only
 		}
 		for i := range page.Queues {
-			switch row := &page.Queues[i]; {
-			case row.Name != key.Name:
+			row, name := &page.Queues[i], key.Name
+			if row.Kind == "http" {
+				name = strings.ToLower(name) // as the node has it
+			}
+			switch {
+			case row.Name != name:
 			case row.Kind == cmp.Or(key.Kind, "worker"):
 				return ""
 			default:
@@ -77,7 +81,7 @@ func unknownQueue(ctx context.Context, node *client.Client, key carillon.QueueKe
 			break
 		}
 	}
-	text := fmt.Sprintf("nobody serves a %s, and nothing waits in it", queueText(key))
+	text := fmt.Sprintf("nobody serves the %s, and nothing waits in it", queueText(key))
 	if len(kinds) > 0 {
 		text += fmt.Sprintf("; there is one of that name with --kind %s", strings.Join(kinds, " and with --kind "))
 	}

@@ -33,7 +33,7 @@ func newRunRedrive(a app) *cobra.Command {
 				text: fmt.Sprintf("%d redriven\n", n)}, err
 		}
 	}
-	return r.command(a, "redrive", "Give dead runs a fresh set of attempts under the same id", "redriven",
+	cmd := r.command(a, "redrive", "Give dead runs a fresh set of attempts under the same id", "redriven",
 		func(ctx context.Context, node *client.Client, words []string) (answer, error) {
 			id, err := wholeID(ctx, node, r.namespace, words[0])
 			if err != nil {
@@ -42,6 +42,8 @@ func newRunRedrive(a app) *cobra.Command {
 			run, err := node.RedriveRun(ctx, r.namespace, id)
 			return answer{message: wire.RunToProto(&run), text: fmt.Sprintf("run %s redriven\n", words[0])}, err
 		})
+	cmd.Long += "\nIt asks first, unless it is given an ID, or --job and no other flag that says which are meant."
+	return cmd
 }
 
 // newRunCancel returns the command `carillon run cancel`.
@@ -72,8 +74,8 @@ func (r *runBulk) command(a app, verb, short, did string, one question) *cobra.C
 				return r.ask(a, one)(cmd, words)
 			}
 			r.resolve(cmd)
-			if r.action == carillon.RunRedrive && !r.all && !r.dryRun {
-				r.yes = true // it takes nothing away
+			if r.action == carillon.RunRedrive && givenAlone(cmd, "job") && !r.dryRun {
+				r.yes = true // it takes nothing away, and one job is named
 			}
 			q, err := r.filter.resolve(r.namespace, r.statuses)
 			if err != nil {
