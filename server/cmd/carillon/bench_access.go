@@ -22,6 +22,7 @@ type benchAccess struct {
 	dir     string // of keys, certificates and stores, removed in the end
 	keyFile string
 	id      *bench.Identity
+	ends    []func() error // of the nodes that were started
 }
 
 // newBenchAccess returns the command `carillon bench access`.
@@ -61,13 +62,17 @@ func (b *benchAccess) run(cmd *cobra.Command, a app) (err error) {
 	if err := b.furnish(); err != nil {
 		return err
 	}
+	defer func() {
+		for _, end := range b.ends {
+			err = errors.Join(err, end())
+		}
+	}()
 	shown := newProgress(a.errs)
 	for _, w := range b.ways() {
-		node, stop, err := b.start(cmd.Context(), a, w)
+		node, err := b.start(cmd.Context(), a, w)
 		if err != nil {
 			return fmt.Errorf("%s: %w", w.name, err)
 		}
-		defer func() { err = errors.Join(err, stop()) }()
 		b.Ways = append(b.Ways, bench.Way{Name: w.name, Node: node})
 	}
 	points, err := b.Run(cmd.Context(), b.config(bench.Node{}, shown))
@@ -114,22 +119,21 @@ func (b *benchAccess) ways() []accessWay {
 }
 
 // start starts a node.
-func (b *benchAccess) start(ctx context.Context, a app, w accessWay) (
-	node bench.Node, stop func() error, err error) {
+func (b *benchAccess) start(ctx context.Context, a app, w accessWay) (node bench.Node, err error) {
 	self, err := os.Executable()
 	if err != nil {
-		return node, nil, err
+		return node, err
 	}
 	store, err := os.MkdirTemp(b.dir, "store-")
 	if err != nil {
-		return node, nil, err
+		return node, err
 	}
 	to, p := reach{}, bench.Program{Binary: self, Store: "pebble:" + store, Log: a.errs}
 	if w.audit != "" {
 		// Lines of the audit go to a file: what a terminal costs is not the node's.
 		log, err := os.CreateTemp(b.dir, "log-")
 		if err != nil {
-			return node, nil, err
+			return node, err
 		}
 		defer func() { err = errors.Join(err, log.Close()) }()
 		p.Log = log
@@ -148,15 +152,16 @@ func (b *benchAccess) start(ctx context.Context, a app, w accessWay) (
 	}
 	server, err := bench.Spawn(ctx, p)
 	if err != nil {
-		return node, nil, err
+		return node, err
 	}
+	b.ends = append(b.ends, server.Kill)
 	node = server.Node(func(address string) (bench.Conn, error) {
 		one := to
 		one.server = address
 		return one.dial()
 	})
 	node.Throwaway = true
-	return node, server.Kill, nil
+	return node, nil
 }
 
 func accessRow(p *bench.AccessPoint) []string {
