@@ -277,8 +277,8 @@ func (q *quotas) takeOne(ctx context.Context, key carillon.Key) (until int64, er
 	return q.take(ctx, key.Namespace, 1)
 }
 
-// take takes n changes of a namespace out of its rate, or refuses them. It returns until when they are of use,
-// by the engine's clock; 0: none were taken, as there is no rate.
+// take takes n changes of a namespace out of its rate, or refuses them. It returns until when they are of
+// use, by the engine's clock; 0: none were taken, as there is no rate.
 func (q *quotas) take(ctx context.Context, namespace string, n int64) (until int64, err error) {
 	s := q.settings.get(namespace)
 	if s == nil || s.Quotas.Puts.Count == 0 || n == 0 {
@@ -312,8 +312,8 @@ func (q *quotas) take(ctx context.Context, namespace string, n int64) (until int
 	return until, nil
 }
 
-// takeHere takes changes that the node has, and returns until when they are of use; 0: it took none. If it knows
-// that there are none, it returns for how long.
+// takeHere takes changes that the node has, and returns until when they are of use; 0: it took none. If it
+// knows that there are none, it returns for how long.
 func (q *quotas) takeHere(namespace string, n int64) (until, wait int64) {
 	now := q.elapsed()
 	q.mu.Lock()

@@ -11,8 +11,8 @@ import (
 
 // Usage counts what namespaces with quotas have in the partition, and refuses puts for which the home of the
 // quotas has given no room; package quota has the protocol. Nothing of it is stored: each term counts anew,
-// a page of the store at a time, while jobs come and go. Namespaces without quotas are not counted, but where a
-// home asks that knows of other settings than the node; see [Usage.limited].
+// a page of the store at a time, while jobs come and go. Namespaces without quotas are not counted, but
+// where a home asks that knows of other settings than the node; see [Usage.limited].
 type Usage struct {
 	cfg *Config
 	all map[string]*usage // by namespace
