@@ -121,6 +121,7 @@ type change struct {
 	once  partition.Once
 	put   message.PutRequest // without a Job: it is no put
 	trace delivery.Trace
+	taken int64 // of one in a group: until when what it took of the rate is of use; 0: nothing was taken
 }
 
 // changeOf checks what can be checked before the round.
@@ -202,13 +203,16 @@ func serveCommands(ctx context.Context, p *partitionRunner, m message.Commands) 
 		}
 		return puts, nil
 	})
-	if err != nil {
+	if err != nil && unknown(err) {
 		return nil, err
 	}
-	for i, c := range changes {
-		if c != nil && decided[i] == message.Open {
-			p.e.quotas.notMade(c.Key)
+	for i, c := range changes { // what was not made is asked for again, and counts then
+		if c != nil && (err != nil || decided[i] == message.Open) {
+			p.e.quotas.giveBack(c.Key.Namespace, 1, c.taken)
 		}
+	}
+	if err != nil {
+		return nil, err
 	}
 	p.e.scheduled(puts)
 	return decided, nil
@@ -232,7 +236,8 @@ func (j *jobs) groupChange(ctx context.Context, p *partitionRunner, m message.Co
 	if j.partitions.of(m.Key) != p {
 		return change{}, errAlone
 	}
-	if err := j.quotas.mayChange(ctx, m.Key); err != nil {
+	taken, err := j.quotas.takeOne(ctx, m.Key)
+	if err != nil {
 		return change{}, err
 	}
 	c, err := change{}, errAlone // to ask for calendars takes its time, which the others need not wait for
@@ -240,8 +245,9 @@ func (j *jobs) groupChange(ctx context.Context, p *partitionRunner, m message.Co
 		c, err = j.changeOf(ctx, m, once)
 	}
 	if err != nil {
-		j.quotas.notMade(m.Key) // it is asked for again, and counts then
+		j.quotas.giveBack(m.Key.Namespace, 1, taken) // it is asked for again, and counts then
 	}
+	c.taken = taken
 	return c, err
 }
 

@@ -248,7 +248,10 @@ func (j *jobs) DeleteJob(ctx context.Context, key carillon.Key,
 // DeleteJobs removes jobs by prefix; see [carillon.Jobs].
 func (j *jobs) DeleteJobs(ctx context.Context, namespace, prefix string) (int, error) {
 	namespace = namespaceOf(namespace)
-	if err := cmp.Or(checkPrefix(namespace, prefix), j.quotas.take(ctx, namespace, 1)); err != nil {
+	if err := checkPrefix(namespace, prefix); err != nil {
+		return 0, err
+	}
+	if _, err := j.quotas.take(ctx, namespace, 1); err != nil {
 		return 0, err
 	}
 	parts := make([]outcome[int], len(j.partitions.parts))

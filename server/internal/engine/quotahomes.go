@@ -45,8 +45,9 @@ const (
 	// recountEvery is the least pause between two recounts: a tenant that puts jobs for which there is no
 	// room must not cost others anything.
 	recountEvery = time.Second
-	// countEvery is that of counts.
-	countEvery = 100 * time.Millisecond
+	// countEvery is that of counts: who gets settings all the time must not either. It is less than
+	// usageWithin, for which a get waits.
+	countEvery = time.Second
 )
 
 // home returns the home of a namespace's quotas, which partition p keeps, under p's term.

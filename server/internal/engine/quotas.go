@@ -261,72 +261,81 @@ type takenChanges struct {
 // mayChange takes a change of a job out of the rate of its namespace, or refuses it. Events on their way to
 // webhooks are not held up.
 func (q *quotas) mayChange(ctx context.Context, key carillon.Key) error {
+	_, err := q.takeOne(ctx, key)
+	return err
+}
+
+// takeOne is mayChange for who may give the change back. It returns until when it holds, as take does.
+func (q *quotas) takeOne(ctx context.Context, key carillon.Key) (until int64, err error) {
 	if strings.HasPrefix(key.Name, carillon.EventJobs) {
-		return nil
+		return 0, nil
 	}
 	key.Namespace = namespaceOf(key.Namespace)
 	if p := q.partitions.of(key); key.Name != "" && q.partitions.remote(p) {
-		return nil // its round refuses it, and the owner takes it
+		return 0, nil // its round refuses it, and the owner takes it
 	}
 	return q.take(ctx, key.Namespace, 1)
 }
 
-// take takes n changes of a namespace out of its rate, or refuses them.
-func (q *quotas) take(ctx context.Context, namespace string, n int64) error {
+// take takes n changes of a namespace out of its rate, or refuses them. It returns until when they are of
+// use, by the engine's clock; 0: none were taken, as there is no rate.
+func (q *quotas) take(ctx context.Context, namespace string, n int64) (until int64, err error) {
 	s := q.settings.get(namespace)
 	if s == nil || s.Quotas.Puts.Count == 0 || n == 0 {
-		return nil
+		return 0, nil
 	}
 	r := s.Quotas.Puts.WithDefaults()
 	if n > r.Burst {
-		return q.over(namespace, carillon.Errorf(carillon.ResourceExhausted, "quotas.puts",
+		return 0, q.over(namespace, carillon.Errorf(carillon.ResourceExhausted, "quotas.puts",
 			"%s changes at once are more than the burst of namespace %q, %s", grouped(n), namespace,
 			grouped(r.Burst)))
 	}
-	took, wait := q.takeHere(namespace, n)
-	if took {
-		return nil
+	until, wait := q.takeHere(namespace, n)
+	if until > 0 {
+		return until, nil
 	}
 	if wait > 0 {
-		return q.tooMany(namespace, r, wait)
+		return 0, q.tooMany(namespace, r, wait)
 	}
 	began := q.elapsed()
 	got, err := across(ctx, q.partitions, q.partitions.ofNamespace(namespace),
 		message.TakeChanges{Namespace: namespace, N: n, More: quota.Share(r)})
 	if err != nil {
-		return certain(err)
+		return 0, certain(err)
 	}
 	if got.N == 0 {
 		q.noneUntil(namespace, n, q.elapsed()+min(got.After, int64(refusedFor)))
-		return q.tooMany(namespace, r, got.After)
+		return 0, q.tooMany(namespace, r, got.After)
 	}
-	q.keep(namespace, got.N-n, began+int64(quota.Hold))
-	return nil
+	until = began + int64(quota.Hold)
+	q.keep(namespace, got.N-n, until)
+	return until, nil
 }
 
-// takeHere takes changes that the node has. If it knows that there are none, it returns for how long.
-func (q *quotas) takeHere(namespace string, n int64) (took bool, wait int64) {
+// takeHere takes changes that the node has, and returns until when they are of use; 0: it took none. If it
+// knows that there are none, it returns for how long.
+func (q *quotas) takeHere(namespace string, n int64) (until, wait int64) {
 	now := q.elapsed()
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	t := q.rates[namespace]
 	switch {
 	case t == nil:
-		return false, 0
+		return 0, 0
 	case t.n >= n && now < t.until:
 		t.n -= n
-		return true, 0
+		return t.until, 0
 	case n >= t.after && now < t.refused:
-		return false, t.refused - now
+		return 0, t.refused - now
 	}
-	return false, 0
+	return 0, 0
 }
 
 func (q *quotas) keep(namespace string, n, until int64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	t := q.rates[namespace]
-	if t == nil || t.until <= q.elapsed() {
+	if t == nil || t.n == 0 || t.until <= q.elapsed() {
 		q.rates[namespace] = &takenChanges{n: n, until: until}
 		return
 	}
@@ -347,17 +356,11 @@ func (q *quotas) noneUntil(namespace string, n, until int64) {
 	t.refused, t.after = until, n
 }
 
-// notMade gives back a change that mayChange let pass and that was not made. Others may make it within the
-// next [quota.Hold].
-func (q *quotas) notMade(key carillon.Key) {
-	if !strings.HasPrefix(key.Name, carillon.EventJobs) {
-		q.giveBack(namespaceOf(key.Namespace), 1)
-	}
-}
-
-func (q *quotas) giveBack(namespace string, n int64) {
-	if s := q.settings.get(namespace); s != nil && s.Quotas.Puts.Count > 0 {
-		q.keep(namespace, n, q.elapsed()+int64(quota.Hold))
+// giveBack gives back changes that were taken, until then, and not made. Others may make them as long as they
+// are of use, no longer: what the rate brings in afterwards is for others.
+func (q *quotas) giveBack(namespace string, n, until int64) {
+	if q.elapsed() < until {
+		q.keep(namespaceOf(namespace), n, until)
 	}
 }
 
@@ -385,10 +388,12 @@ func (q *quotas) takeEach(ctx context.Context, jobs []carillon.Job) error {
 		}
 	}
 	namespaces := slices.Sorted(maps.Keys(of))
+	until := make([]int64, len(namespaces))
 	for i, namespace := range namespaces {
-		if err := q.take(ctx, namespace, of[namespace]); err != nil {
-			for _, taken := range namespaces[:i] {
-				q.giveBack(taken, of[taken])
+		var err error
+		if until[i], err = q.take(ctx, namespace, of[namespace]); err != nil {
+			for k, taken := range namespaces[:i] {
+				q.giveBack(taken, of[taken], until[k])
 			}
 			return err
 		}

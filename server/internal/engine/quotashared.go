@@ -39,7 +39,12 @@ func (s *shared) wait(ctx context.Context) error {
 	s.running = true
 	s.mu.Unlock()
 	if start && !s.of.run(s.loop) {
-		return s.of.partitions.errStopping()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		t.err = s.of.partitions.errStopping() // also for those who wait for it since
+		close(t.done)
+		s.next, s.running = nil, false
+		return t.err
 	}
 	select {
 	case <-t.done:

@@ -144,3 +144,23 @@ func TestOtherSettingsLeaveQuotasAlone(t *testing.T) {
 		f.stop()
 	})
 }
+
+// TestWhoReadsWhatIsUsedAsksSeldom: however often settings are got, all partitions are asked once in a second.
+func TestWhoReadsWhatIsUsedAsksSeldom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const seconds = 10
+		f := quotaFleet(t, carillon.Quotas{Jobs: 10})
+		var c counts
+		f.intercept(c.see)
+		for until := time.Now().Add(seconds * time.Second); time.Now().Before(until); {
+			if ns, err := f.getShop(); err != nil || ns.Used == nil {
+				t.Fatalf("%+v, %v", ns, err)
+			}
+		}
+		// A question is seen at each node that is asked until one has the partition.
+		if most, seen := 2*(seconds+2)*len(f.all), len(c.seen()); seen == 0 || seen > most {
+			t.Errorf("in %d s %d questions were seen, want %d at most", seconds, seen, most)
+		}
+		f.stop()
+	})
+}

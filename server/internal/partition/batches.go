@@ -42,7 +42,7 @@ func (js *Jobs) MayPut(now int64, reqs []message.PutRequest) (bad int, err error
 			return i, err
 		}
 	}
-	_, err = js.fit(reqs)
+	_, err = js.fit(now, reqs)
 	return 0, err
 }
 

@@ -34,7 +34,7 @@ func (js *Jobs) Patch(now, at int64, key carillon.Key, patch carillon.Patch,
 			return carillon.PutResult{}, err
 		}
 	}
-	if err := js.fits(e, &j); err != nil {
+	if err := js.fits(now, e, &j); err != nil {
 		return carillon.PutResult{}, err
 	}
 	retimed := plan.Names(&patch, plan.EffectTimes) && replans(e, &old, &j)

@@ -39,7 +39,7 @@ func (js *Jobs) Put(now int64, req message.PutRequest) (carillon.PutResult, erro
 	if err := checkOptions(e, &req); err != nil {
 		return carillon.PutResult{}, err
 	}
-	if err := js.fits(e, req.Job); err != nil {
+	if err := js.fits(now, e, req.Job); err != nil {
 		return carillon.PutResult{}, err
 	}
 	return js.putOver(now, e, &req)

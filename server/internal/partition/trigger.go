@@ -155,7 +155,7 @@ func (js *Jobs) Redrive(now int64, dead store.RunRecord) (carillon.Run, error) {
 	}
 	e := &entry{ref: store.Ref{Key: dead.Key}, state: s, timer: -1, slot: -1, fresh: true}
 	js.contents.set(e, dead.Spec)
-	if err := js.fits(nil, e.job()); err != nil {
+	if err := js.fits(now, nil, e.job()); err != nil {
 		js.contents.bytes -= len(e.spec)
 		return carillon.Run{}, err
 	}

@@ -11,7 +11,8 @@ import (
 
 // Usage counts what namespaces with quotas have in the partition, and refuses puts for which the home of the
 // quotas has given no room; package quota has the protocol. Nothing of it is stored: each term counts again,
-// a page of the store at a time, while jobs come and go. Namespaces without quotas are not counted.
+// a page of the store at a time, while jobs come and go. Namespaces without quotas are not counted, but
+// where a home asks that knows of other settings than the node; see [Usage.limited].
 type Usage struct {
 	cfg *Config
 	all map[string]*usage // by namespace
@@ -23,6 +24,11 @@ type usage struct {
 	room  message.Amount // that may be used besides
 	held  map[string]held
 	stamp message.Stamp // of the newest message of the home
+
+	// For a node that knows of no quotas, since it has not heard yet that they were set, or what the home says
+	// is from before they were lifted. In UTC ns:
+	until  int64 // it is counted until then
+	forced int64 // it is held to its room until then
 
 	counted bool
 	pos     string // jobs up to this name are counted
@@ -39,8 +45,13 @@ type held struct {
 	names map[string]bool // of the jobs
 }
 
-// heldFor is how long room is set aside for a share. A share that comes later uses more than there may be.
-const heldFor = time.Minute
+const (
+	// heldFor is how long room is set aside for a share. A share that comes later uses more than there may be.
+	heldFor = time.Minute
+	// forcedFor is how long quotas of which the node has not heard are in force after the home has spoken of
+	// them. It hears of settings within half of that.
+	forcedFor = 10 * time.Second
+)
 
 // none stands for the payload of a job that is not there.
 const none = -1
@@ -55,20 +66,33 @@ func (us *Usage) known(namespace string) *usage {
 	return u
 }
 
-// limited returns the usage of a namespace with quotas of what it has; nil if it has none.
-func (us *Usage) limited(namespace string) *usage {
-	if u := us.all[namespace]; u != nil {
-		return u
+// limited returns the usage of a namespace that is held to its room; nil if it has no quotas of what it has.
+// Quotas that were just set are in force as soon as the home has taken the room back, on nodes that have not
+// heard of them as well. But not for long: its message may be late, and they are lifted.
+func (us *Usage) limited(now int64, namespace string) *usage {
+	if us.stores(namespace) {
+		return us.known(namespace)
 	}
-	if s := us.cfg.Settings(namespace); s == nil || !s.Quotas.Stores() {
+	u := us.all[namespace]
+	if u != nil && now >= u.until {
+		delete(us.all, namespace)
 		return nil
 	}
-	return us.known(namespace)
+	if u == nil || now >= u.forced {
+		return nil
+	}
+	return u
+}
+
+// stores reports whether the namespace has quotas of what it has, as far as the node knows.
+func (us *Usage) stores(namespace string) bool {
+	s := us.cfg.Settings(namespace)
+	return s != nil && s.Quotas.Stores()
 }
 
 // Changed looks again at the quotas of a namespace: one that has none any more is not counted.
 func (us *Usage) Changed(namespace string) {
-	if s := us.cfg.Settings(namespace); s == nil || !s.Quotas.Stores() {
+	if !us.stores(namespace) {
 		delete(us.all, namespace)
 	}
 }
@@ -76,6 +100,7 @@ func (us *Usage) Changed(namespace string) {
 // Of returns what the partition has of a namespace, and has it counted from now on.
 func (us *Usage) Of(now int64, namespace string) message.Usage {
 	u := us.known(namespace)
+	u.until = now + int64(forcedFor)
 	room := u.room
 	for batch, h := range u.held {
 		if h.until < now {
@@ -102,7 +127,7 @@ func (us *Usage) Recall(now int64, namespace string, stamp message.Stamp) (messa
 	if stamp.Compare(u.stamp) < 0 {
 		return message.Usage{}, false
 	}
-	u.stamp, u.room = stamp, message.Amount{}
+	u.stamp, u.room, u.forced = stamp, message.Amount{}, now+int64(forcedFor)
 	return us.Of(now, namespace), true
 }
 
@@ -199,8 +224,8 @@ func change(from, to int64) message.Amount {
 
 // need returns what a put of a job over e, nil if there is none, uses of its namespace's quotas: nothing if
 // it has none. A job that exists uses what its data grows by.
-func (js *Jobs) need(e *entry, j *carillon.Job) (need message.Amount) {
-	if js.usage.limited(j.Namespace) == nil || strings.HasPrefix(j.Name, carillon.EventJobs) {
+func (js *Jobs) need(now int64, e *entry, j *carillon.Job) (need message.Amount) {
+	if js.usage.limited(now, j.Namespace) == nil || strings.HasPrefix(j.Name, carillon.EventJobs) {
 		return need // an event on its way to a webhook would hold up those of other namespaces
 	}
 	has := int64(none)
@@ -212,8 +237,8 @@ func (js *Jobs) need(e *entry, j *carillon.Job) (need message.Amount) {
 }
 
 // fits returns a [message.RoomError] if there is no room for a put of a job over e, nil if there is none.
-func (js *Jobs) fits(e *entry, j *carillon.Job) error {
-	need := js.need(e, j)
+func (js *Jobs) fits(now int64, e *entry, j *carillon.Job) error {
+	need := js.need(now, e, j)
 	if need == (message.Amount{}) {
 		return nil
 	}
@@ -228,10 +253,10 @@ func (js *Jobs) roomFor(namespace string, need message.Amount) error {
 }
 
 // fit returns what puts use, by namespace, or a [message.RoomError] if there is no room for all of them.
-func (js *Jobs) fit(reqs []message.PutRequest) (all map[string]message.Amount, err error) {
+func (js *Jobs) fit(now int64, reqs []message.PutRequest) (all map[string]message.Amount, err error) {
 	for i := range reqs {
 		j := reqs[i].Job
-		need := js.need(js.records.find(j.Key()), j)
+		need := js.need(now, js.records.find(j.Key()), j)
 		if need == (message.Amount{}) {
 			continue
 		}
@@ -251,12 +276,12 @@ func (js *Jobs) fit(reqs []message.PutRequest) (all map[string]message.Amount, e
 // Hold sets room aside for the share of a batch that is about to be decided, or returns a
 // [message.RoomError].
 func (js *Jobs) Hold(now int64, batch string, reqs []message.PutRequest) error {
-	needs, err := js.fit(reqs)
+	needs, err := js.fit(now, reqs)
 	if err != nil {
 		return err
 	}
 	for i := range reqs {
-		u := js.usage.limited(reqs[i].Job.Namespace)
+		u := js.usage.limited(now, reqs[i].Job.Namespace)
 		if u == nil {
 			continue
 		}

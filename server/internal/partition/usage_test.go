@@ -5,15 +5,15 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/store"
 )
 
-// TestUsageCountsWhileJobsChange: whatever is put, changed and deleted while the jobs are counted, and whether
-// a page
-// of the store has it or not, the count is what is there in the end.
+// TestUsageCountsWhileJobsChange: whatever is put, changed and deleted while the jobs are counted, and whether a
+// page of the store has it or not, the count is what is there in the end.
 func TestUsageCountsWhileJobsChange(t *testing.T) {
 	const namespace, pageSize = "n", 3
 	for seed := range uint64(300) {
@@ -66,4 +66,43 @@ func pageBehind(there map[string]int64, after string, size int) (page []store.Re
 			State: store.State{Payload: there[name]}})
 	}
 	return page
+}
+
+// TestALateQuestionBringsNoQuotasBack: where there are no quotas, jobs are put without room, whenever the home
+// asked what there is; and soon after it took the room back, as it knew of quotas of which the node did not.
+func TestALateQuestionBringsNoQuotasBack(t *testing.T) {
+	const namespace = "n"
+	quotas := carillon.Quotas{Jobs: 1}
+	cfg := Config{Settings: func(string) *carillon.Namespace {
+		return &carillon.Namespace{Name: namespace, Quotas: quotas}
+	}}.withDefaults()
+	us := &Usage{cfg: &cfg, all: map[string]*usage{}}
+	limited := func(now time.Duration, want bool, when string) {
+		t.Helper()
+		if is := us.limited(int64(now), namespace) != nil; is != want {
+			t.Errorf("%s: it is held to its room: %v", when, is)
+		}
+	}
+	limited(0, true, "with quotas")
+	quotas = carillon.Quotas{}
+	us.Changed(namespace)
+	limited(0, false, "without")
+	us.Of(0, namespace)
+	limited(0, false, "after it was counted")
+	if us.Recall(0, namespace, message.Stamp{Epoch: 1, N: 1}); us.all[namespace] == nil {
+		t.Fatal("it is not counted")
+	}
+	limited(forcedFor-1, true, "after its room was taken back")
+	us.Of(int64(forcedFor-1), namespace) // as who asks for room does
+	limited(forcedFor, false, "long after that")
+	limited(2*forcedFor, false, "longer after that")
+	if len(us.all) != 0 {
+		t.Error("it is counted for ever")
+	}
+	us.Recall(int64(3*forcedFor), namespace, message.Stamp{Epoch: 1, N: 2})
+	us.Changed(namespace)
+	limited(3*forcedFor, false, "after the node heard of settings")
+	us.Recall(int64(3*forcedFor), namespace, message.Stamp{Epoch: 1, N: 3})
+	quotas = carillon.Quotas{Jobs: 1}
+	limited(10*forcedFor, true, "after it heard of quotas")
 }

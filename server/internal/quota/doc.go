@@ -28,7 +28,9 @@
 // does not know of.
 //
 // While there are no quotas, nobody counts. So when they are lifted, the home forgets the bounds, and
-// partitions what they have.
+// partitions what they have. A partition that a home asks counts, though its node knows of no quotas: it may
+// not have heard of them yet. If they are lifted, and the message is from before, it forgets what it has with
+// the first put after 10 s. Until then it puts nothing without room, if the home has taken that back.
 //
 // # Changes
 //
