@@ -45,7 +45,7 @@ func (r *rig) sweepAudit() (limits []int) {
 			r.t.Fatal(err)
 		}
 		limits = append(limits, q.Limit)
-		sound := false
+		var sound bool
 		if more, sound = r.m.Audit.Sweep(oldest, r.now); !sound {
 			more = r.m.Audit.LeaveAlone(r.now)
 		}
