@@ -99,3 +99,36 @@ func TestRedriveSaysWhat(t *testing.T) {
 	p.visit("/runs")
 	p.wait(`[...document.querySelectorAll("td.c-name .name")].some((e) => e.textContent === "import/1" && e.offsetWidth > 40)`)
 }
+
+// TestTheme: what the reader chooses is in force at once, and before anything is drawn when the page is loaded again.
+func TestTheme(t *testing.T) {
+	b := launch(t)
+	n := start(t, server.Config{})
+	p := b.open(t, n.url, 1200, 900)
+	const light, dark = "rgb(251, 251, 250)", "rgb(20, 23, 26)"
+	ground := func(want string) {
+		t.Helper()
+		p.wait(`getComputedStyle(document.body).backgroundColor === ` + js(want))
+	}
+	p.scheme("light")
+	p.visit("/")
+	ground(light)
+	p.click("header button", "Change to light")
+	p.scheme("dark")
+	ground(light)
+	p.click("header button", "Change to dark")
+	p.scheme("light")
+	ground(dark)
+	p.do("Page.addScriptToEvaluateOnNewDocument", object{"source": `document.addEventListener("readystatechange", () => {
+  window.first ??= document.documentElement.dataset.theme ?? "none";
+})`}, nil)
+	p.visit("/jobs")
+	ground(dark)
+	p.wait(`window.first === "dark"`) // before the program has run
+	p.sees("header button", "")
+	p.click("header button", "Change to as the system is")
+	ground(light)
+	p.visit("/")
+	ground(light)
+	p.wait(`window.first === "none" && localStorage.length === 0`)
+}
