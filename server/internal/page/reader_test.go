@@ -66,6 +66,8 @@ func TestCalendarsThatDelay(t *testing.T) {
 	n.put("off", object{"schedule": "0 0 9 * * *", "time_zone": "Europe/Berlin", "except": []string{"freeze"}, "target": toQueue("q")})
 	n.put("on", object{"schedule": "0 0 9 * * *", "time_zone": "Europe/Berlin", "except": []string{"past"}, "target": toQueue("q")})
 	p := b.open(t, n.url, 1200, 900)
+	p.visit("/calendars")
+	p.sees("main p", "1 date in UTC")
 	p.visit("/jobs/default/off")
 	p.sees(".why", "2099-01-01 09:00:00 CET. It would be sooner without its calendars: not on freeze.")
 	p.sees(".times td", "2099-01-01")

@@ -5,7 +5,7 @@ import { usePages } from "../query";
 import { runHref, setQuery, usePlace } from "../router";
 import { useCan } from "../session";
 import { Table, type Column } from "../table";
-import { count, exact, ofDuration, span } from "../time";
+import { count, exact, ofDuration, plural, span } from "../time";
 import type { Run } from "../types";
 import { Field, JobLink, Loading, Nothing, Outcome, RunLink, Trouble, When } from "../ui";
 import { Changes, summed } from "./jobs";
@@ -31,7 +31,7 @@ export function took(run: Run): string {
 }
 
 export const columns: Record<string, Column<Run>> = {
-  run: { name: "Run", class: "c-id", cell: (r) => r.id ? <RunLink ns={r.namespace} id={r.id} /> : <span class="none">{count(r.skipped)} times</span> },
+  run: { name: "Run", class: "c-id", cell: (r) => r.id ? <RunLink ns={r.namespace} id={r.id} /> : <span class="none">{plural(Number(r.skipped ?? 0), "time")}</span> },
   job: { name: "Job", class: "c-name", cell: (r) => <JobLink ns={r.namespace} name={r.job} /> },
   status: { name: "Status", class: "c-state", cell: (r) => <><Outcome of={r.status} /><span class="under"><When at={r.finish_time ?? r.due_time ?? r.scheduled_time} /></span></> },
   due: { name: "Due", class: "c-time wide", cell: (r) => <When at={r.scheduled_time ?? r.due_time} /> },

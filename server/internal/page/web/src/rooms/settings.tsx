@@ -82,7 +82,7 @@ export function SettingsRoom({ ns }: { ns: string }) {
           <Panel title="Quotas">
             <Simple label="Quotas" head={["Of", "Used", "Quota"]}
               empty={<Nothing command={`carillon namespace set ${ns} --quota-jobs 10000`}>The namespace has no quotas. This sets one:</Nothing>}
-              rows={quotasOf(n).map(([of, quota, used, full]) => ({ key: of, cells: [of, <span class={cls("number", full && "bad")}>{used}</span>, <span class="number">{quota}</span>] }))} />
+              rows={quotasOf(n).map(([of, quota, used, full]) => ({ key: of, cells: [of, used && <span class={cls("number", full && "bad")}>{used}</span>, <span class="number">{quota}</span>] }))} />
             {quotasOf(n).length > 0 && can("administer") && <By command={`carillon namespace set ${ns} --quota-jobs 10000`} />}
           </Panel>
           <Panel title="Webhooks">
