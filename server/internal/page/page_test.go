@@ -58,7 +58,7 @@ func TestWhatTheDocumentLoads(t *testing.T) {
 	p.ServeHTTP(w, request("GET", "/any/where", map[string]string{"Accept": html}))
 	text := w.Body.String()
 	paths := regexp.MustCompile(`(?:src|href)="([^"]*)"`).FindAllStringSubmatch(text, -1)
-	if len(paths) != 3 {
+	if len(paths) != 4 {
 		t.Errorf("it loads %q", paths)
 	}
 	for _, path := range paths {

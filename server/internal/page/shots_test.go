@@ -7,7 +7,6 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 )
 
@@ -16,7 +15,7 @@ var (
 	shotsTo = flag.String("shots-to", ".", "`folder` for them")
 )
 
-// TestPictures takes those that people look at.
+// TestPictures takes those that people look at: each room, light and dark, on a wide screen and on a phone.
 func TestPictures(t *testing.T) {
 	if *shotsOf == "" {
 		t.Skip("no -shots-of")
@@ -24,31 +23,38 @@ func TestPictures(t *testing.T) {
 	b := launch(t)
 	p := b.open(t, *shotsOf, 1440, 900)
 	for _, s := range []struct {
-		name, path, scheme string
-		wide, high         int
+		name, path string
+		high       int // of a wide picture
 	}{
-		{"overview", "/", "light", 1440, 760}, {"overview-dark", "/", "dark", 1440, 760}, {"overview-phone", "/", "dark", 390, 844},
-		{"jobs", "/jobs", "light", 1440, 900}, {"jobs-phone", "/jobs", "light", 390, 844},
-		{"job", "/jobs/default/webhooks/partner-2", "dark", 1440, 1100}, {"job-phone", "/jobs/default/webhooks/partner-2", "light", 390, 844},
-		{"job-waits", "/jobs/default/etl/publish", "light", 1440, 1200},
-		{"runs", "/runs?status=dead,failed,retrying", "dark", 1440, 900}, {"queues", "/queues", "light", 1440, 500},
-		{"dead", "/dead", "light", 1440, 500}, {"workers", "/workers", "dark", 1440, 400}, {"graph", "/graph", "light", 1440, 700},
-		{"cluster", "/cluster", "dark", 1440, 700}, {"settings", "/settings", "light", 1440, 900}, {"calendars", "/calendars", "light", 1440, 500},
-		{"schedule", "/schedule?schedule=30+2+*+*+*&zone=Europe%2FBerlin&from=2027-03-25T00:00:00Z", "light", 1440, 900},
-		{"backfills", "/backfills?job=sync%2Fada%2Forders", "light", 1440, 500},
+		{"overview", "/", 760}, {"jobs", "/jobs", 900}, {"job", "/jobs/default/webhooks/partner-2", 1100},
+		{"job-waits", "/jobs/default/etl/publish", 1000}, {"job-limited", "/jobs/default/sync/orders", 900},
+		{"runs", "/runs?status=dead,failed,retrying", 900}, {"queues", "/queues", 500}, {"dead", "/dead", 500},
+		{"workers", "/workers", 400}, {"graph", "/graph", 700}, {"cluster", "/cluster", 700}, {"settings", "/settings", 900},
+		{"calendars", "/calendars", 500}, {"backfills", "/backfills?job=sync%2Fada%2Forders", 500},
+		{"schedule", "/schedule?schedule=0+9+*+*+MON-FRI&zone=Europe%2FBerlin&from=2027-03-25", 900},
 	} {
-		p.scheme(s.scheme)
-		p.resize(s.wide, s.high)
-		p.visit(s.path)
-		p.wait(`!document.querySelector(".loading") && document.querySelector(".live.live")`)
-		if strings.HasPrefix(s.name, "overview") {
-			p.wait(`document.querySelector(".band .next")`)
+		for _, scheme := range []string{"light", "dark"} {
+			p.scheme(scheme)
+			p.resize(1440, s.high)
+			p.picture(s.path, s.name+"-"+scheme)
+			p.resize(390, 844)
+			p.picture(s.path, s.name+"-"+scheme+"-phone")
 		}
-		p.must(p.eval(`new Promise((done) => setTimeout(done, 1500))`, nil)) // all answers are there, and drawn
-		var shot struct{ Data string }
-		p.do("Page.captureScreenshot", object{"format": "png"}, &shot)
-		picture, err := base64.StdEncoding.DecodeString(shot.Data)
-		p.must(err)
-		p.must(os.WriteFile(filepath.Join(*shotsTo, s.name+".png"), picture, 0o600))
 	}
+}
+
+// picture visits an address and writes what is in sight once all answers are there, and drawn.
+func (p *tab) picture(path, name string) {
+	p.t.Helper()
+	p.visit(path)
+	p.wait(`!document.querySelector(".loading") && document.querySelector(".live.live")`)
+	if path == "/" {
+		p.wait(`document.querySelector(".band .next")`)
+	}
+	p.must(p.eval(`new Promise((done) => setTimeout(done, 1500))`, nil))
+	var shot struct{ Data string }
+	p.do("Page.captureScreenshot", object{"format": "png"}, &shot)
+	picture, err := base64.StdEncoding.DecodeString(shot.Data)
+	p.must(err)
+	p.must(os.WriteFile(filepath.Join(*shotsTo, name+".png"), picture, 0o600))
 }

@@ -43,7 +43,7 @@ func TestHealthIsTrue(t *testing.T) {
 	n.must("POST", "/v1/namespaces/default/queues/worker/mail:pause", object{"note": "full"})
 	n.put("wait/one", object{"due_time": "0s", "target": toQueue("mail")})
 	p.sees(".health.warn", "but for what waits in queues that are paused")
-	p.sees(".health.warn", "The queue mail is paused: 1 wait in it.")
+	p.sees(".health.warn", "The queue mail is paused: 1 run waits in it.")
 	n.must("POST", "/v1/namespaces/default/queues/worker/mail:resume", nil)
 	n.must("POST", "/v1/namespaces/default/runs/"+n.runID("wait/one")+":cancel", nil)
 	p.sees(".health.good", "Everything that was due has begun.")

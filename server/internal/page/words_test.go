@@ -53,9 +53,9 @@ func TestChangesOfClocks(t *testing.T) {
 	n := start(t, server.Config{})
 	p := b.open(t, n.url, 1200, 900)
 	for _, c := range []struct{ zone, from, want string }{
-		{"Europe/Berlin", "2027-03-26T00:00:00Z", "Clocks go forward 1 h: UTC+01:00 to UTC+02:00; these 1 h do not exist on that day"},
-		{"Australia/Lord_Howe", "2027-10-01T00:00:00Z", "Clocks go forward 30 min: UTC+10:30 to UTC+11:00; these 30 min do not exist on that day"},
-		{"Australia/Lord_Howe", "2027-04-01T00:00:00Z", "Clocks go back 30 min: UTC+11:00 to UTC+10:30; these 30 min come twice on that day"},
+		{"Europe/Berlin", "2027-03-26T00:00:00Z", "Clocks go forward 1 h, UTC+01:00 to UTC+02:00: 02:00 to 03:00 does not exist on that day"},
+		{"Australia/Lord_Howe", "2027-10-01T00:00:00Z", "Clocks go forward 30 min, UTC+10:30 to UTC+11:00: 02:00 to 02:30 does not exist on that day"},
+		{"Australia/Lord_Howe", "2027-04-01T00:00:00Z", "Clocks go back 30 min, UTC+11:00 to UTC+10:30: 01:30 to 02:00 comes twice on that day"},
 	} {
 		p.visit("/schedule?" + url.Values{"schedule": {"30 1 * * *"}, "zone": {c.zone}, "from": {c.from}}.Encode())
 		p.sees("tr.change", c.want)

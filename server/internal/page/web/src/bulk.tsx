@@ -12,15 +12,17 @@ export interface Many {
   each?: { name: string; run: () => Promise<unknown> }[]; // instead: those that were selected
   noun: string;
   does: string; // "Each gets new attempts."
+  about?: string; // what they have in common
+  names?: string[]; // instead of the names that calls answer
   button: string;
   typed?: boolean; // the number must be typed
 }
 
 interface Sum { matched: number; changed: number; failed: number; names: string[]; reasons: string[] }
 
-// all ends early where signal says so: between two calls, since what became of one that is broken off is not known. A dry one, which
+// each ends early where signal says so: between two calls, since what became of one that is broken off is not known. A dry one, which
 // changes nothing, is broken off.
-async function all(many: Many, dry: boolean, signal: AbortSignal, step: (sum: Sum) => void): Promise<Sum> {
+async function each(many: Many, dry: boolean, signal: AbortSignal, step: (sum: Sum) => void): Promise<Sum> {
   const sum: Sum = { matched: 0, changed: 0, failed: 0, names: [], reasons: [] };
   for (const one of many.each ?? []) {
     if (signal.aborted) return sum;
@@ -65,7 +67,7 @@ export function ActingOnMany({ many, close }: { many: Many; close: (done: boolea
     stop.current = new AbortController();
     const signal = stop.current.signal;
     try {
-      const s = await all(many, dry, signal, dry ? setWould : step);
+      const s = await each(many, dry, signal, dry ? setWould : step);
       if (dry && signal.aborted) return;
       if (dry) setWould(s);
       else step(s);
@@ -81,6 +83,7 @@ export function ActingOnMany({ many, close }: { many: Many; close: (done: boolea
     return () => stop.current.abort();
   }, []);
   const n = would?.changed ?? 0;
+  const names = many.names ?? would?.names ?? [], all = many.names?.length ?? n;
   const ready = state === "asking" && n > 0 && (!many.typed || typed === String(n));
   return (
     <Dialog title={many.title} close={() => {
@@ -90,6 +93,7 @@ export function ActingOnMany({ many, close }: { many: Many; close: (done: boolea
       <div class="says" role="status">
         {state === "counting" && <p>Counting… {would ? count(would.changed) : ""}</p>}
         {state === "asking" && <p>{n === 0 ? `No ${many.noun} is selected.` : <><strong>{plural(n, many.noun)}</strong>. {many.does}</>}</p>}
+        {state === "asking" && n > 0 && many.about && <pre class="about"><bdi>{many.about}</bdi></pre>}
         {(state === "acting" || state === "stopping" || state === "done" || state === "stopped") && (
           <>
             <p>{state === "done" ? "Done: " : state === "stopped" ? "Stopped after " : state === "stopping" ? "Stopping, once the call under way is answered: " : ""}{count(sum?.changed)} of {count(n)} changed
@@ -98,7 +102,7 @@ export function ActingOnMany({ many, close }: { many: Many; close: (done: boolea
           </>
         )}
         {state === "asking" && would && would.names.length > 0 && (
-          <ul class="names">{would.names.slice(0, 10).map((name) => <li key={name}><bdi>{name}</bdi></li>)}{n > 10 && <li>and {count(n - 10)} more</li>}</ul>
+          <ul class="names">{names.slice(0, 10).map((name) => <li key={name}><bdi>{name}</bdi></li>)}{all > 10 && <li>and {count(all - 10)} more</li>}</ul>
         )}
         {sum && sum.reasons.length > 0 && <ul class="names">{sum.reasons.slice(0, 10).map((r, i) => <li key={i}><bdi>{r}</bdi></li>)}</ul>}
       </div>

@@ -22,6 +22,7 @@ import { SettingsRoom } from "./rooms/settings";
 import { WorkersRoom } from "./rooms/workers";
 import { where } from "./search";
 import { askReader, Login, useLoggedOut, Who } from "./session";
+import { ThemeSwitch } from "./theme";
 import { span, useTick } from "./time";
 import type { Namespace } from "./types";
 import { Nothing } from "./ui";
@@ -127,6 +128,7 @@ function App() {
         </form>
         <Live />
         <Who />
+        <ThemeSwitch />
         <Keys search={toSearch} />
         <button type="button" class="small menu" aria-expanded={menu} aria-controls="rooms" onClick={() => open(!menu)}>Rooms</button>
       </header>

@@ -87,6 +87,15 @@ export function offset(time: number, zone: string): number {
   return Math.round((wall - Math.floor(time / 1000) * 1000) / 60000);
 }
 
+// startOfDay is when a day begins in a zone, in RFC 3339, of a text that is a day. Other texts stay as they are, for the API to judge.
+export function startOfDay(text: string, zone: string): string {
+  const day = /^\d{4}-\d{2}-\d{2}$/.test(text.trim()) ? Date.parse(text.trim()) : NaN;
+  if (Number.isNaN(day)) return text;
+  const own = known(zone || "UTC") ? zone || "UTC" : "UTC";
+  const first = day - offset(day, own) * 60_000;
+  return new Date(day - offset(first, own) * 60_000).toISOString();
+}
+
 export interface Change { at: number; minutes: number }
 
 // changeBetween finds where a zone's clocks change between two instants: the first of the changes.

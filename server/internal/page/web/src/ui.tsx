@@ -11,11 +11,12 @@ export function cls(...names: (string | false | undefined)[]): string {
 }
 
 // When is a time, relative; exact when it is pointed at, copied or read.
-export function When({ at, bare }: { at?: string; bare?: boolean }) {
+// Of what is to come, one that is past is due.
+export function When({ at, bare, due }: { at?: string; bare?: boolean; due?: boolean }) {
   useTick();
   if (!at) return <span class="none">–</span>;
   const time = Date.parse(at);
-  return <time dateTime={at} title={exact(time)} class={bare ? undefined : "when"}>{relative(time)}</time>;
+  return <time dateTime={at} title={exact(time)} class={bare ? undefined : "when"}>{due && time < Date.now() - 1000 && "due "}{relative(time)}</time>;
 }
 
 // shape is what an outcome looks like: it differs in form, lightness and colour.
@@ -129,7 +130,7 @@ export function Simple({ head, rows, label, empty }: {
     <div class="scroll" tabIndex={0} role="group" aria-label={label}>
       <table class="simple">
         <thead><tr>{head.map((h) => <th scope="col" key={h}>{h}</th>)}</tr></thead>
-        <tbody>{rows.map((row) => <tr key={row.key}>{row.cells.map((cell, i) => <td key={i}>{cell}</td>)}</tr>)}</tbody>
+        <tbody>{rows.map((row) => <tr key={row.key}>{row.cells.map((cell, i) => <td key={i} data-name={head[i]}>{cell}</td>)}</tr>)}</tbody>
       </table>
     </div>
   );
@@ -237,7 +238,8 @@ export function Field({ name, label, kind = "text", options, value, set, hint }:
       {kind === "area" ? <textarea id={id} rows={8} value={value} onInput={on} spellcheck={false} {...described} />
         : kind === "select" ? <select id={id} value={value} onChange={on} {...described}>{options!.map((o) => <option key={o} value={o}>{o === "" ? "any" : o}</option>)}</select>
         : <input id={id} type={kind === "time" ? "datetime-local" : kind} value={value} onInput={on} autocomplete="off"
-            autocapitalize="off" spellcheck={false} step={kind === "time" ? 1 : undefined} {...described} />}
+            autocapitalize="off" spellcheck={false} step={kind === "time" ? 1 : undefined} list={kind === "text" && options ? id + "-list" : undefined} {...described} />}
+      {kind === "text" && options && <datalist id={id + "-list"}>{options.map((o) => <option key={o} value={o} />)}</datalist>}
       {hint && <span class="hint" id={id + "-hint"}>{hint}</span>}
     </p>
   );
@@ -254,8 +256,8 @@ export function Why({ of }: { of: Hold }) {
   return (
     <>
       <bdi>{sentence(of.text)}</bdi>
-      {of.since && <span title={exact(Date.parse(of.since))}> For {span(Date.now() - Date.parse(of.since))}.</span>}
-      {of.until && <span title={exact(Date.parse(of.until))}> It ends {relative(Date.parse(of.until))}.</span>}
+      {of.since && <span title={exact(Date.parse(of.since))}> It has waited {span(Date.now() - Date.parse(of.since))}.</span>}
+      {of.until && <span title={exact(Date.parse(of.until))}> It may go on {relative(Date.parse(of.until))}.</span>}
     </>
   );
 }

@@ -2,7 +2,7 @@ import { useState } from "preact/hooks";
 import { call, get, nsPath } from "../api";
 import { useAnswer } from "../query";
 import { useCan } from "../session";
-import { count } from "../time";
+import { count, plural } from "../time";
 import type { Calendar } from "../types";
 import { Acting, Loading, Nothing, Panel, Trouble, type Act } from "../ui";
 
@@ -48,7 +48,7 @@ export function CalendarsRoom({ ns }: { ns: string }) {
         <Panel key={c.name} title={c.name} aside={can("operate") && <>
           <button type="button" class="small" aria-label={`Change ${c.name}`} onClick={() => ask(put(c))}>Change…</button>
           <button type="button" class="small danger" aria-label={`Delete ${c.name}`} onClick={() => ask(remove(c))}>Delete…</button></>}>
-          <p>{count(c.dates?.length)} dates in {c.time_zone || "UTC"}, generation {c.generation}{c.note && <>. <bdi>{c.note}</bdi></>}</p>
+          <p>{plural(c.dates?.length ?? 0, "date")} in {c.time_zone || "UTC"}, generation {c.generation}{c.note && <>: <bdi>{c.note}</bdi></>}</p>
           <ul class="dates">{(c.dates ?? []).slice(0, 200).map((d) => <li key={d}>{d}</li>)}{(c.dates?.length ?? 0) > 200 && <li>and {count(c.dates!.length - 200)} more</li>}</ul>
         </Panel>
       ))}

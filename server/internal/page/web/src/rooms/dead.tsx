@@ -81,15 +81,17 @@ export function DeadRoom({ ns }: { ns: string }) {
   const dead = useAnswer(`dead ${ns}`, (signal) => listed(ns, { status: "dead" }, most, signal),
     { every: 30_000, on: (e) => e.type === "run.dead" || e.type === "run.succeeded" || e.type === "run.cancelled" });
   const groups = grouped(dead.data?.runs ?? []);
-  const redrive = (title: string, which: Pick<Many, "bodies" | "each">, typed: boolean) => act({
+  const redrive = (title: string, which: Pick<Many, "about" | "names" | "bodies" | "each">, typed: boolean) => act({
     title, ...which, path: `${nsPath(ns)}/runs:bulk`, noun: "dead run", button: "Redrive",
     does: "Each gets new attempts under its id; its errors stay.", typed,
   });
   const redriveGroup = (g: Group) => {
     const filter = only(g, groups, dead.data?.all ?? false);
-    redrive(`Redrive the dead runs of ${plural(g.jobs.length, "job")} with this error`, filter
-      ? { bodies: g.jobs.map((job) => ({ action: "redrive", job, ...filter })) }
-      : { each: g.runs.map((run) => ({ name: run.id, run: () => post(`${runPath(ns, run.id)}:redrive`) })) }, false);
+    redrive(`Redrive the dead runs of ${g.jobs.length === 1 ? g.job : plural(g.jobs.length, "job")} with this error`, {
+      about: g.error, ...(g.jobs.length > 1 ? { names: g.jobs } : {}), ...(filter
+        ? { bodies: g.jobs.map((job) => ({ action: "redrive", job, ...filter })) }
+        : { each: g.runs.map((run) => ({ name: run.id, run: () => post(`${runPath(ns, run.id)}:redrive`) })) }),
+    }, false);
   };
   const total = dead.data?.runs.length ?? 0;
   return (
@@ -107,7 +109,7 @@ export function DeadRoom({ ns }: { ns: string }) {
             <Jobs ns={ns} of={g} />, <span class="error clip" title={g.error}><bdi>{g.error}</bdi></span>,
             <When at={g.runs[0]!.finish_time} />, <RunLink ns={ns} id={g.runs[0]!.id} />,
             can("operate") ? <button type="button" class="small" onClick={() => redriveGroup(g)}
-              aria-label={`Redrive the dead runs of ${g.job} with the error ${g.error.slice(0, 60)}`}>Redrive…</button> : "",
+              aria-label={`Redrive the dead runs of ${g.jobs.length === 1 ? g.job : prefixOf(g.jobs) + "…"} with the error ${g.error.slice(0, 60)}`}>Redrive…</button> : "",
           ],
         }))} />}
       {many && <ActingOnMany many={many} close={(done) => {

@@ -5,9 +5,9 @@ import { useAnswer, usePages } from "../query";
 import { go, jobHref, runHref, to } from "../router";
 import { useCan } from "../session";
 import { Table } from "../table";
-import { count, exact, plural } from "../time";
+import { count, exact, known, local, plural } from "../time";
 import type { Backfill, Job, Run } from "../types";
-import { Acting, Copy, Facts, holdLink, JobLink, Labels, Loading, Nothing, Outcome, Panel, pretty, Trouble, When, Why, type Act } from "../ui";
+import { Acting, Copy, Facts, holdLink, JobLink, Labels, Loading, Nothing, Outcome, Panel, pretty, sentence, Trouble, When, Why, type Act } from "../ui";
 import { inWords } from "../words";
 import { BackfillTable } from "./backfills";
 import { Graph } from "./graph";
@@ -33,7 +33,8 @@ export function JobRoom({ ns, name }: { ns: string; name: string }) {
       {j && <p class="acts">{actsOf(ns, j, can).map((a, i) => (
         <button key={a.title} type="button" class={a.danger ? "danger" : undefined} onClick={() => ask(a)} {...(i === 0 ? { "data-act": true } : {})}>{a.title}…</button>
       ))}</p>}
-      {gone ? <p class="trouble" role="alert"><bdi>{job.problem!.detail}</bdi> Its history, as far as it is kept, is below.</p>
+      {gone ? <div class="trouble" role="alert"><p><bdi>{sentence(job.problem!.detail)}</bdi> A job is removed when it has ended: it has run, its repeats
+        are used up or its ttl is over. Or somebody has deleted it. Its history, as far as it is kept, is below.</p></div>
         : <Trouble of={job.problem} retry={job.reload} />}
       {!j && !job.problem && <Loading of="the job" />}
       {j && <About ns={ns} job={j} />}
@@ -61,7 +62,7 @@ function About({ ns, job }: { ns: string; job: Job }) {
   return (
     <>
       <p class={"why" + (s.hold && !["not_due", "starting"].includes(s.hold.code) ? " held" : "")}>
-        {s.hold?.code === "not_due" && s.next_run_time ? <>Its next time is <When at={s.next_run_time} />.</>
+        {s.hold?.code === "not_due" && s.next_run_time ? <NotDue ns={ns} job={job} next={s.next_run_time} />
           : s.hold ? <><Why of={s.hold} />{" "}
           <JobHold ns={ns} job={job} /></>
           : s.phase === "running" ? <>An attempt is in force{s.current_run?.id && <>: <a href={runHref(ns, s.current_run.id)}>see the run</a></>}.</>
@@ -97,6 +98,23 @@ function About({ ns, job }: { ns: string; job: Job }) {
         </Panel>
       </div>
     </>
+  );
+}
+
+// NotDue says when a job is due, and whether calendars are why that is not sooner.
+function NotDue({ ns, job, next }: { ns: string; job: Job; next: string }) {
+  const zone = !job.schedule ? local : job.time_zone && known(job.time_zone) ? job.time_zone : "UTC";
+  const calendars = [...(job.except ?? []).map((c) => `not on ${c}`), ...(job.only ?? []).map((c) => `only on ${c}`)];
+  const alone = useAnswer(`alone ${ns} ${job.schedule} ${zone} ${job.dst} ${next} ${calendars}`, async (signal) => {
+    if (!job.schedule || calendars.length === 0) return undefined;
+    const schedule = job.schedule.replace(/^R\d+(\/P)/i, "R$1");
+    const a = await call<{ times?: string[] }>("POST", "/v1/schedules:preview", { signal, body: { schedule, time_zone: job.time_zone, dst: job.dst, count: 1 } });
+    return a.times?.[0];
+  });
+  const sooner = alone.data && Date.parse(alone.data) < Date.parse(next) - 1000;
+  return (
+    <>Its next time is <When at={next} />, {exact(Date.parse(next), zone)}.
+      {sooner && <> It would be sooner without its calendars: <a href={to("calendars", {}, ns)}><bdi>{calendars.join(", ")}</bdi></a>.</>}</>
   );
 }
 
@@ -172,11 +190,20 @@ function Depends({ ns, job }: { ns: string; job: Job }) {
     <Panel title="Waits for" aside={<a href={to("graph", { job: job.name }, ns)}>as a graph</a>}>
       <ul class="plain">
         {job.depends_on.map((d) => <li key={d}><JobLink ns={ns} name={d} />{" "}
-          {missing.includes(d) ? <span class="bad">there is no such job</span> : waiting.includes(d) ? <span class="warn">has yet to succeed</span> : <span class="good">has succeeded</span>}</li>)}
+          {missing.includes(d) ? <span class="bad">there is no such job</span> : waiting.includes(d) ? <><span class="warn">has yet to succeed.</span> <StateOf ns={ns} name={d} /></> : <span class="good">has succeeded</span>}</li>)}
       </ul>
       <Graph ns={ns} around={job.name} />
     </Panel>
   );
+}
+
+// StateOf is what a job is doing, and what keeps it.
+function StateOf({ ns, name }: { ns: string; name: string }) {
+  const path = jobPath(ns, name);
+  const s = useAnswer(path, (signal) => get<Job>(path, {}, signal), { every: 5000, on: (e) => e.job === name }).data?.status;
+  if (!s) return null;
+  if (s.hold && s.hold.code !== "not_due") return <bdi>{sentence(s.hold.text)}</bdi>;
+  return <>It is {s.phase}{s.next_run_time && <>, <When at={s.next_run_time} due /></>}.</>;
 }
 
 function Spec({ job }: { job: Job }) {

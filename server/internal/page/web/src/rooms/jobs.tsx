@@ -1,12 +1,12 @@
 import { useState } from "preact/hooks";
 import { call, get, jobPath, nsPath } from "../api";
 import { ActingOnMany, type Many } from "../bulk";
-import { usePages } from "../query";
-import { jobHref, setQuery, usePlace } from "../router";
+import { useAnswer, usePages } from "../query";
+import { jobHref, setQuery, to, usePlace } from "../router";
 import { useCan } from "../session";
 import { Table } from "../table";
-import { count } from "../time";
-import type { Job } from "../types";
+import { count, plural, useTick } from "../time";
+import type { Hold, Job, Run } from "../types";
 import { Field, JobLink, Labels, Loading, Nothing, Outcome, sentence, Trouble, When } from "../ui";
 import { inWords } from "../words";
 
@@ -69,7 +69,7 @@ export function JobsRoom({ ns }: { ns: string }) {
         <Field name="prefix" label="Name begins with" value={filter.prefix} set={(v) => setQuery({ prefix: v })} />
         <Field name="label" label="Label" value={filter.label} set={(v) => setQuery({ label: v })} />
         <Field name="phase" label="Phase" kind="select" options={phases} value={filter.phase} set={(v) => setQuery({ phase: v })} />
-        <span class="sum" role="status">{count(pages.items.length)}{pages.done ? "" : "+"} jobs</span>
+        <span class="sum" role="status">{summed(pages, "job")}</span>
         <span class="acts">
           {can("operate") && <button type="button" data-act onClick={() => ask("pause", "They keep their schedules and fire nothing until they are resumed.")}>Pause {which}…</button>}
           {can("operate") && <button type="button" onClick={() => ask("resume", "Each goes on from now; times that passed are left out.")}>Resume {which}…</button>}
@@ -82,20 +82,20 @@ export function JobsRoom({ ns }: { ns: string }) {
       {pages.items.length === 0 ? (
         pages.loading ? <Loading of="jobs" /> : !pages.problem && (
           <Nothing command={filtered ? undefined : `carillon job put hello --schedule '@every 1m' --worker mail --namespace ${ns}`}>
-            {filtered ? "No job is like that." : "There are no jobs in this namespace yet. This makes one:"}
+            {filtered ? <>No job is like that.{filter.prefix && <Before ns={ns} prefix={filter.prefix} />}</> : "There are no jobs in this namespace yet. This makes one:"}
           </Nothing>
         )
       ) : (
         <Table label="Jobs" rows={pages.items} keyOf={(j) => j.name} href={(j) => jobHref(ns, j.name)} more={pages.more} done={pages.done}
           selected={selected} select={select} columns={[
-            { name: "Job", class: "c-name", cell: (j) => <JobLink ns={ns} name={j.name} /> },
-            { name: "Phase", class: "c-state", cell: (j) => <Outcome of={j.status?.phase} /> },
+            { name: "Job", class: "c-name", cell: (j) => <><JobLink ns={ns} name={j.name} /><span class="under"><WhyNot of={j} /></span></> },
+            { name: "Phase", class: "c-state", cell: (j) => <><Outcome of={j.status?.phase} /><span class="under"><When at={j.paused ? undefined : j.status?.next_run_time} due /></span></> },
             { name: "Schedule", class: "c-words wide", cell: (j) => <Times of={j} /> },
-            { name: "Next", class: "c-time", cell: (j) => <When at={j.paused ? undefined : j.status?.next_run_time} /> },
+            { name: "Next", class: "c-time wide", cell: (j) => <When at={j.paused ? undefined : j.status?.next_run_time} due /> },
             { name: "Last", class: "c-last wide", cell: (j) => j.status?.last_run ? <><Outcome of={j.status.last_run.status} /> <When at={j.status.last_run.finish_time} /></> : <span class="none">–</span> },
             { name: "To", class: "c-target wide", cell: (j) => <bdi title={targetOf(j)}>{targetOf(j)}</bdi> },
             { name: "Labels", class: "c-labels wide", cell: (j) => <Labels of={j.labels} /> },
-            { name: "Why not now", class: "c-why wide", cell: (j) => <bdi title={j.status?.hold?.text}>{j.status?.hold ? sentence(j.status.hold.text) : (j.note || "")}</bdi> },
+            { name: "Why not now", class: "c-why wide", cell: (j) => <WhyNot of={j} /> },
           ]} />
       )}
       {!pages.done && !pages.loading && pages.items.length > 0 && <button type="button" onClick={pages.more}>Look at more</button>}
@@ -108,7 +108,50 @@ export function JobsRoom({ ns }: { ns: string }) {
   );
 }
 
+// summed is how many of a list have been read.
+export function summed(pages: { items: unknown[]; done: boolean }, noun: string): string {
+  return pages.done ? plural(pages.items.length, noun) : `${count(pages.items.length)}+ ${noun}s`;
+}
+
+// WhyNot is what keeps a job. A list says what the store knows; what keeps one that is due and has not begun, such as a limit, its node is
+// asked for, for the rows in sight.
+function WhyNot({ of: job }: { of: Job }) {
+  useTick(); // it may become late
+  const s = job.status ?? {};
+  const late = !s.hold && !job.paused && s.phase === "scheduled" && s.next_run_time !== undefined && Date.parse(s.next_run_time) < Date.now() - 3000;
+  return late ? <AskedWhy of={job} /> : <WhyText hold={s.hold} note={job.note} />;
+}
+
+function AskedWhy({ of: job }: { of: Job }) {
+  const path = jobPath(job.namespace, job.name);
+  const asked = useAnswer(path, () => askedOnce(path), { every: 10_000 });
+  return <WhyText hold={asked.data?.status?.hold} note={job.note} />;
+}
+
+const underWay = new Map<string, Promise<Job>>();
+
+// askedOnce shares an answer between the two places of a row where it is shown.
+function askedOnce(path: string): Promise<Job> {
+  let answer = underWay.get(path);
+  if (!answer) {
+    answer = get<Job>(path, {}).finally(() => underWay.delete(path));
+    underWay.set(path, answer);
+  }
+  return answer;
+}
+
+function WhyText({ hold, note }: { hold?: Hold; note?: string }) {
+  return <bdi title={hold?.text ?? note}>{hold ? sentence(hold.text) : note}</bdi>;
+}
+
+// Before leads to the runs of jobs that are not there any more, if some are kept.
+function Before({ ns, prefix }: { ns: string; prefix: string }) {
+  const kept = useAnswer(`before ${ns} ${prefix}`, (signal) => get<{ runs?: Run[] }>(`${nsPath(ns)}/runs`, { prefix, page_size: 1 }, signal));
+  if (!kept.data?.runs?.length) return null;
+  return <> A job that has ended is removed, but <a href={to("runs", { prefix }, ns)}>runs of such jobs</a> are kept.</>;
+}
+
 // Changes says that a long list is not what is now.
 export function Changes({ n, reload }: { n: number; reload: () => void }) {
-  return <p class="changes" role="status">{count(n)} changes since this list was read. <button type="button" onClick={reload}>Read it again</button></p>;
+  return <p class="changes" role="status">{plural(n, "change")} since this list was read. <button type="button" onClick={reload}>Read it again</button></p>;
 }

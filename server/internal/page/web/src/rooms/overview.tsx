@@ -3,12 +3,12 @@ import { useState } from "preact/hooks";
 import { get, nsPath, type Problem } from "../api";
 import { countsFrom, nextTimes } from "../next";
 import { useAnswer } from "../query";
-import { go, setQuery, to, usePlace } from "../router";
-import { clock, count, exact, plural, span } from "../time";
+import { go, runHref, setQuery, to, usePlace } from "../router";
+import { clock, count, exact, local, plural, span } from "../time";
 import type { Cluster, Job, Queue, Run, Worker } from "../types";
-import { Amount, Loading, Nothing, Outcome, Panel, RunLink, Simple, Trouble, When } from "../ui";
+import { Amount, Loading, Nothing, Outcome, Panel, Simple, Trouble, When } from "../ui";
 import { grouped, Jobs, listed, prefixOf } from "./dead";
-import { backlog, queuesOf, stateOf } from "./queues";
+import { backlog, queuesOf, stateOf, unfinished } from "./queues";
 import { lateness } from "./runs";
 
 const minute = 60_000;
@@ -94,7 +94,7 @@ export function Overview({ ns }: { ns: string }) {
         {Object.keys(spans).map((s) => <button type="button" key={s} class="small" aria-pressed={s === name} onClick={() => setQuery({ span: s === "hour" ? undefined : s })}>{s}</button>)}</span>}>
         <Band ns={ns} runs={runs} times={next.data?.times} length={length} step={step} />
         <p class="small-print">
-          {past.data && "What ran is counted as far as each job keeps its history. "}
+          {`Times are those of ${local}. `}{past.data && "What ran is counted as far as each job keeps its history. "}
           {past.data && !past.data.all && <>Only the newest {count(runs.length)} runs are counted. </>}
           {next.data && !next.data.whole && <>There are more jobs than are looked at: of some only the next time is shown. </>}
           <Trouble of={next.problem} />
@@ -103,12 +103,12 @@ export function Overview({ ns }: { ns: string }) {
       <div class="columns">
         <Panel title="What failed" aside={<a href={to("runs", { status: "failed,dead", from: since }, ns)}>all runs that failed</a>}>
           {!past.data && !past.problem ? <Loading of="runs" /> : (
-            <Simple label="What failed, by job and error" head={["Runs", "Job", "Error", "Newest", "Run"]}
+            <Simple label="What failed, by job and error" head={["Runs", "Job", "Error", "Newest"]}
               empty={<Nothing>Nothing has failed in the last {name}.</Nothing>}
               rows={failures.slice(0, 12).map((g) => ({
                 key: g.job + g.error, cells: [
                   <a class="number bad" href={to("runs", { status: "failed,dead", prefix: prefixOf(g.jobs), from: since }, ns)}>{count(g.runs.length)}</a>, <Jobs ns={ns} of={g} />,
-                  <span class="error clip" title={g.error}><bdi>{g.error}</bdi></span>, <When at={g.runs[0]!.finish_time} />, <RunLink ns={ns} id={g.runs[0]!.id} />,
+                  <span class="error clip" title={g.error}><bdi>{g.error}</bdi></span>, <a href={runHref(ns, g.runs[0]!.id)}><When at={g.runs[0]!.finish_time} /></a>,
                 ],
               }))} />
           )}
@@ -120,7 +120,7 @@ export function Overview({ ns }: { ns: string }) {
                 const [state, tone] = stateOf(q);
                 return {
                   key: q.kind + q.name, cells: [
-                    <a class="name" href={to("runs", { queue: q.name, kind: q.kind, status: "staged,running,retrying" }, ns)}><bdi>{q.name}</bdi></a>,
+                    <a class="name" href={to("runs", { queue: q.name, kind: q.kind, status: unfinished }, ns)}><bdi>{q.name}</bdi></a>,
                     <span class={"tone " + tone}>{state}</span>, <Amount of={backlog(q)} tone="warn" />, <When at={q.oldest_due} />, <Amount of={q.in_flight} />,
                   ],
                 };
@@ -164,10 +164,10 @@ function Health({ ns, waiting, unheard, problem, cluster, hidden, dead, retrying
     : unheard?.length || hidden ? "As far as is known, everything that was due has begun." : "Everything that was due has begun.") : bad.length === 0 ? "Some runs wait for room or for a limit." : `${plural(bad.length, "queue has", "queues have")} runs that should have begun.`);
   for (const q of [...bad, ...old.filter((q) => !bad.includes(q))].slice(0, 3)) {
     const [state] = stateOf(q);
-    parts.push(<> {count(backlog(q))} wait in <a href={to("runs", { queue: q.name, status: "staged,running,retrying" }, ns)}><bdi>{q.name}</bdi></a>: {state}.</>);
+    parts.push(<> {plural(backlog(q), "run waits", "runs wait")} in <a href={to("runs", { queue: q.name, status: unfinished }, ns)}><bdi>{q.name}</bdi></a>: {state}.</>);
   }
   for (const q of [...kept, ...paused.filter((q) => backlog(q) === 0)].slice(0, 3)) {
-    parts.push(<> The queue <bdi>{q.name}</bdi> is <a href={to("queues", {}, ns)}>paused</a>{backlog(q) > 0 && <>: {count(backlog(q))} wait in it</>}.</>);
+    parts.push(<> The queue <a href={to("queues", {}, ns)}><bdi>{q.name}</bdi></a> is paused{backlog(q) > 0 && <>: {plural(backlog(q), "run waits", "runs wait")} in it</>}.</>);
   }
   if (dead.runs.length > 0) parts.push(<> <a href={to("dead", {}, ns)}>{plural(dead.runs.length, "run is", "runs are")} dead{dead.all ? "" : " or more"}</a>.</>);
   if (retrying > 0) parts.push(<> {plural(retrying, "run waits", "runs wait")} for another attempt.</>);

@@ -7,6 +7,9 @@ import { plural, relative } from "../time";
 import type { Queue } from "../types";
 import { Acting, Amount, Field, Loading, Nothing, Simple, Trouble, When, type Act } from "../ui";
 
+// unfinished runs of a queue are those that it counts, and those to come: what waits in memory is not stored as more than scheduled.
+export const unfinished = "scheduled,staged,running,retrying";
+
 export interface Queues { queues: Queue[]; unheard: string[] }
 
 export async function queuesOf(ns: string, signal: AbortSignal): Promise<Queues> {
@@ -54,7 +57,7 @@ export function QueuesRoom({ ns }: { ns: string }) {
           const [state, tone] = stateOf(q);
           return {
             key: q.kind + " " + q.name, cells: [
-              <a class="name" href={to("runs", { queue: q.name, kind: q.kind, status: "staged,running,retrying" }, ns)}><bdi>{q.name}</bdi></a>, q.kind,
+              <a class="name" href={to("runs", { queue: q.name, kind: q.kind, status: unfinished }, ns)}><bdi>{q.name}</bdi></a>, q.kind,
               <span class={"tone " + tone} title={q.pause?.note}>{state}{q.pause?.note && <>: <bdi>{q.pause.note}</bdi></>}</span>,
               <Amount of={q.ready} tone="warn" />, <Amount of={q.staged} tone="warn" />, <Amount of={q.limited} tone="warn" />,
               <When at={q.oldest_due} />, <Amount of={q.in_flight} />, <Amount of={q.credits} />, <Amount of={q.consumers} />,
@@ -90,7 +93,7 @@ function pause(ns: string, q: Queue): Act {
 function resume(ns: string, q: Queue): Act {
   return {
     title: `Resume ${q.name}`, button: "Resume",
-    says: <p>{plural(backlog(q), "run")} that wait are handed out as there is room.</p>,
+    says: <p>{plural(backlog(q), "run that waits is", "runs that wait are")} handed out as there is room.</p>,
     run: async () => "It goes on." + late((await post<{ unheard?: string[] }>(`${queuePath(ns, q.kind, q.name)}:resume`)).unheard),
   };
 }
@@ -100,7 +103,7 @@ async function purge(ns: string, q: Queue): Promise<Act> {
   let says: string;
   try {
     const a = await post<{ purged?: string }>(path, { dry_run: true });
-    says = `${plural(Number(a.purged ?? 0), "due run")} that wait would be cancelled.`;
+    says = `${plural(Number(a.purged ?? 0), "due run that waits", "due runs that wait")} would be cancelled.`;
   } catch (e) {
     says = `How many would be cancelled is not known: ${e instanceof Error ? e.message : e}.`;
   }

@@ -5,10 +5,10 @@ import { usePages } from "../query";
 import { runHref, setQuery, usePlace } from "../router";
 import { useCan } from "../session";
 import { Table, type Column } from "../table";
-import { count, exact, ofDuration, span } from "../time";
+import { count, exact, ofDuration, plural, span } from "../time";
 import type { Run } from "../types";
 import { Field, JobLink, Loading, Nothing, Outcome, RunLink, Trouble, When } from "../ui";
-import { Changes } from "./jobs";
+import { Changes, summed } from "./jobs";
 
 export const statuses = ["scheduled", "staged", "running", "retrying", "succeeded", "failed", "dead", "cancelled", "skipped"];
 const ended = new Set(["succeeded", "failed", "dead", "cancelled", "skipped"]);
@@ -31,11 +31,11 @@ export function took(run: Run): string {
 }
 
 export const columns: Record<string, Column<Run>> = {
-  run: { name: "Run", class: "c-id", cell: (r) => r.id ? <RunLink ns={r.namespace} id={r.id} /> : <span class="none">{count(r.skipped)} times</span> },
+  run: { name: "Run", class: "c-id", cell: (r) => r.id ? <RunLink ns={r.namespace} id={r.id} /> : <span class="none">{plural(Number(r.skipped ?? 0), "time")}</span> },
   job: { name: "Job", class: "c-name", cell: (r) => <JobLink ns={r.namespace} name={r.job} /> },
-  status: { name: "Status", class: "c-state", cell: (r) => <Outcome of={r.status} /> },
+  status: { name: "Status", class: "c-state", cell: (r) => <><Outcome of={r.status} /><span class="under"><When at={r.finish_time ?? r.due_time ?? r.scheduled_time} /></span></> },
   due: { name: "Due", class: "c-time wide", cell: (r) => <When at={r.scheduled_time ?? r.due_time} /> },
-  ended: { name: "Ended", class: "c-time", cell: (r) => <When at={r.finish_time} /> },
+  ended: { name: "Ended", class: "c-time wide", cell: (r) => <When at={r.finish_time} /> },
   late: {
     name: "Late", class: "c-short wide", cell: (r) => {
       const ms = lateness(r);
@@ -116,7 +116,7 @@ export function RunsRoom({ ns }: { ns: string }) {
         <Field name="error" label="Error contains" value={filter.error} set={(v) => setQuery({ error: v })} />
         <Field name="label" label="Label" value={filter.label} set={(v) => setQuery({ label: v })} />
         <Field name="late" label="Later than" value={value("late")} set={(v) => setQuery({ late: v })} />
-        <span class="sum" role="status">{count(pages.items.length)}{pages.done ? "" : "+"} runs</span>
+        <span class="sum" role="status">{summed(pages, "run")}</span>
         <span class="acts">
           {can("operate") && redrives && <button type="button" data-act onClick={() => ask("redrive")}>Redrive {which}…</button>}
           {can("operate") && cancels && <button type="button" class="danger" onClick={() => ask("cancel")}>Cancel {which}…</button>}

@@ -20,6 +20,11 @@ function quotasOf({ quotas: q = {}, used }: Namespace): [string, string, string,
   ];
 }
 
+// By says how what the page only shows is changed.
+function By({ command }: { command: string }) {
+  return <p class="small-print by">Set by <code>{command}</code></p>;
+}
+
 export function SettingsRoom({ ns }: { ns: string }) {
   const can = useCan(ns);
   const [act, ask] = useState<Act>();
@@ -72,11 +77,13 @@ export function SettingsRoom({ ns }: { ns: string }) {
             <Simple label="Rates" head={["Concurrency key", "Attempts that may begin"]}
               empty={<Nothing command={`carillon namespace set ${ns} --rate-limit KEY=100/1m`}>No concurrency key has a rate in this namespace. This gives one a rate:</Nothing>}
               rows={Object.entries(n.rate_limits ?? {}).sort().map(([key, rate]) => ({ key, cells: [<bdi class="name">{key}</bdi>, rateInWords(rate)] }))} />
+            {n.rate_limits && Object.keys(n.rate_limits).length > 0 && can("administer") && <By command={`carillon namespace set ${ns} --rate-limit KEY=100/1m`} />}
           </Panel>
           <Panel title="Quotas">
             <Simple label="Quotas" head={["Of", "Used", "Quota"]}
               empty={<Nothing command={`carillon namespace set ${ns} --quota-jobs 10000`}>The namespace has no quotas. This sets one:</Nothing>}
-              rows={quotasOf(n).map(([of, quota, used, full]) => ({ key: of, cells: [of, <span class={cls("number", full && "bad")}>{used}</span>, <span class="number">{quota}</span>] }))} />
+              rows={quotasOf(n).map(([of, quota, used, full]) => ({ key: of, cells: [of, used && <span class={cls("number", full && "bad")}>{used}</span>, <span class="number">{quota}</span>] }))} />
+            {quotasOf(n).length > 0 && can("administer") && <By command={`carillon namespace set ${ns} --quota-jobs 10000`} />}
           </Panel>
           <Panel title="Webhooks">
             <Simple label="Webhooks" head={["Name", "To", "Types", "Jobs that begin with"]}
@@ -86,7 +93,7 @@ export function SettingsRoom({ ns }: { ns: string }) {
           <Panel title="Other">
             <Facts of={[
               ["Strict", n.strict ? "yes: jobs whose retries can take as long as their interval are refused" : "no"],
-              ["A queue is unserved after", exactly(ofDuration(n.unserved_after ?? "5m"))], ["Generation", n.generation],
+              ["A queue is unserved after", exactly(ofDuration(n.unserved_after || "5m"))], ["Generation", n.generation],
             ]} />
           </Panel>
         </>

@@ -1,9 +1,11 @@
 // Times of a schedule, in its zone and in the reader's, with what the clocks do between them.
-import { changeBetween, exact, known, local, offset, relative, span, useTick } from "../time";
+import { changeBetween, clock, exact, known, local, offset, relative, span, useTick } from "../time";
 
 interface Row { at: number; mark?: string }
 
-// rowsOf are times with the changes of clocks of a zone between them.
+const near = 31 * 86_400_000;
+
+// rowsOf are times with the changes of clocks of a zone between them, but for those that are far from each.
 export function rowsOf(times: string[], zone: string, from = Date.now()): Row[] {
   const rows: Row[] = [];
   let before = from;
@@ -12,13 +14,16 @@ export function rowsOf(times: string[], zone: string, from = Date.now()): Row[] 
     for (let start = before, turn = 0; turn < 50; turn++) {
       const change = changeBetween(start, at, zone);
       if (!change) break;
+      start = change.at;
+      if (at - change.at > near && change.at - before > near) continue;
       const gap = change.minutes > 0, size = span(Math.abs(change.minutes) * 60_000);
+      const old = offset(change.at - 1000, zone), now = offset(change.at, zone);
+      const wall = (minutes: number) => clock(change.at + minutes * 60_000, "UTC");
+      const stretch = `${wall(Math.min(old, now))} to ${wall(Math.max(old, now))}`;
       rows.push({
         at: change.at,
-        mark: `Clocks go ${gap ? "forward" : "back"} ${size}: ` +
-          `${sign(offset(change.at - 1000, zone))} to ${sign(offset(change.at, zone))}; these ${size} ${gap ? "do not exist" : "come twice"} on that day`,
+        mark: `Clocks go ${gap ? "forward" : "back"} ${size}, ${sign(old)} to ${sign(now)}: ${stretch} ${gap ? "does not exist" : "comes twice"} on that day`,
       });
-      start = change.at;
     }
     rows.push({ at });
     before = at;
@@ -44,7 +49,7 @@ export function NextTimes({ times, zone, from }: { times: string[]; zone: string
           {rows.map((row, i) => row.mark ? (
             <tr key={i} class="change"><td colSpan={same ? 2 : 3}><span aria-hidden="true">⇄ </span>{exact(row.at, own)}: {row.mark}</td></tr>
           ) : (
-            <tr key={i}><td>{exact(row.at, own)}</td>{!same && <td>{exact(row.at)}</td>}<td>{relative(row.at)}</td></tr>
+            <tr key={i}><td>{exact(row.at, own)}</td>{!same && <td>{exact(row.at)}</td>}<td>{row.at < Date.now() ? `due ${relative(row.at)}` : relative(row.at)}</td></tr>
           ))}
         </tbody>
       </table>
