@@ -84,8 +84,8 @@ func BenchmarkTenantsPut(b *testing.B) {
 	}
 }
 
-// puts puts jobs at a rate, however long each takes. It returns how long those took that were not refused, from
-// when each should have begun.
+// puts stores jobs at a rate, however long each takes. It returns how long those took that were not refused,
+// from when each should have begun.
 func (n *node) puts(namespace string, nth, rate int, over time.Duration) (took []time.Duration, refused int) {
 	var mu sync.Mutex
 	var calls sync.WaitGroup
