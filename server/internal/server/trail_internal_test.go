@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -57,12 +58,13 @@ func TestATrailClosesInTime(t *testing.T) {
 // says so.
 func TestWhatIsLeftOutIsNotForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		away, stored := true, uint64(0)
+		var back atomic.Bool
+		var stored atomic.Uint64
 		trail, _ := trailTo(func(_ context.Context, e *store.AuditEntry) error {
-			if away {
+			if !back.Load() {
 				return errors.New("away")
 			}
-			stored += e.LeftOut
+			stored.Add(e.LeftOut)
 			return nil
 		})
 		for range failuresAtOnce + 7 {
@@ -71,11 +73,11 @@ func TestWhatIsLeftOutIsNotForgotten(t *testing.T) {
 		synctest.Wait()
 		time.Sleep(countEvery + time.Second) //nolint:forbidigo // in a bubble
 		synctest.Wait()
-		away = false
+		back.Store(true)
 		time.Sleep(countEvery) //nolint:forbidigo // in a bubble
 		synctest.Wait()
-		if stored != 7 {
-			t.Errorf("%d were left out, and 7 were", stored)
+		if got := stored.Load(); got != 7 {
+			t.Errorf("%d were left out, and 7 were", got)
 		}
 		trail.close(t.Context())
 	})
