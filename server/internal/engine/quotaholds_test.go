@@ -30,6 +30,13 @@ func (s *tallied) Shard(p int, term store.Term) (store.Shard, error) {
 	return talliedShard{shard, s}, err
 }
 
+// tally is how many jobs there are, and how many there ever were at a time.
+func (s *tallied) tally() (now, most int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.names), s.most
+}
+
 type talliedShard struct {
 	store.Shard
 	in *tallied
@@ -112,13 +119,14 @@ func TestQuotasHoldInACluster(t *testing.T) {
 						}
 					}
 					calls.Wait()
-					if s.most > quota+c.beyond || refused.Load() == 0 {
-						t.Errorf("there were up to %d jobs; %d puts were refused", s.most, refused.Load())
+					if _, most := s.tally(); most > quota+c.beyond || refused.Load() == 0 {
+						t.Errorf("there were up to %d jobs; %d puts were refused", most, refused.Load())
 					}
 					f.intercept(nil)
 					f.settled()
 					time.Sleep(2 * time.Minute) // what was set aside for batches that failed is free again
-					f.fills(quota, len(s.names))
+					there, _ := s.tally()
+					f.fills(quota, there)
 					f.stop()
 				})
 			})
