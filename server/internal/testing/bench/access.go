@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"path/filepath"
 	"slices"
 )
 
@@ -47,6 +48,9 @@ func (a Access) Run(ctx context.Context, cfg Config) ([]AccessPoint, error) {
 	for _, w := range a.Ways {
 		one := cfg
 		one.Node = w.Node
+		if cfg.Profiles != "" { // those of the last round stay
+			one.Profiles = filepath.Join(cfg.Profiles, w.Name)
+		}
 		b, err := Open(one)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", w.Name, err)
