@@ -64,7 +64,7 @@ func TestAMeterLetsAnswersThrough(t *testing.T) {
 			t.Fatalf("%d: %+v", i, r.Result)
 		}
 	}
-	if n := e.accepted.Load(); n != 1 {
+	if n := e.used.Load(); n != 1 {
 		t.Errorf("%d connections", n)
 	}
 }
