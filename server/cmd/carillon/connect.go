@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/client"
@@ -42,7 +43,9 @@ func (c *connection) addServer(cmd *cobra.Command) {
 }
 
 func (c *connection) addWait(cmd *cobra.Command) {
-	cmd.Flags().DurationVar(&c.wait, "wait", 30*time.Second, "how long to wait for an answer")
+	section(cmd.Flags(), sectionConnection, func(flags *pflag.FlagSet) {
+		flags.DurationVar(&c.wait, "wait", 30*time.Second, "how long to wait for an answer")
+	})
 }
 
 // addReach adds the flags of a command that does not end with an answer, and -o.
@@ -54,8 +57,9 @@ func (c *connection) addReach(cmd *cobra.Command) {
 // addPlainReach adds the flags that say where the node is and how it is reached.
 func (c *connection) addPlainReach(cmd *cobra.Command) {
 	c.reach.add(cmd.Flags(), "gRPC `address` of a node, or several with commas between; environment CARILLON_SERVER")
-	cmd.Flags().BoolVar(&c.proxy, "proxy", false,
-		"reach the node by the proxy that HTTPS_PROXY names; default directly")
+	section(cmd.Flags(), sectionConnection, func(flags *pflag.FlagSet) {
+		flags.BoolVar(&c.proxy, "proxy", false, "reach the node by the proxy that HTTPS_PROXY names; default directly")
+	})
 }
 
 // resolve sets from the environment what the command line does not.

@@ -65,23 +65,25 @@ func describe(b *strings.Builder, parent *cobra.Command) {
 	}
 }
 
-// flagTable writes one row per flag.
+// flagTable writes a table for each section, with a row for each flag.
 func flagTable(b *strings.Builder, flags *pflag.FlagSet) {
-	rows := 0
-	flags.VisitAll(func(f *pflag.Flag) {
-		if f.Hidden || f.Name == "help" {
-			return
+	for _, s := range sectionsOf(flags) {
+		rows := 0
+		for _, f := range s.flags {
+			if f.Name == "help" {
+				continue
+			}
+			if rows++; rows == 1 {
+				fmt.Fprintf(b, "\n| %s | takes | default | meaning |\n|---|---|---|---|\n", s.title())
+			}
+			name := "`--" + f.Name + "`"
+			if f.Shorthand != "" {
+				name = "`-" + f.Shorthand + "`, " + name
+			}
+			kind, usage := pflag.UnquoteUsage(f)
+			fmt.Fprintf(b, "| %s | %s | %s | %s |\n", name, cell(kind), cell(defaultOf(f)), cell(usage))
 		}
-		if rows++; rows == 1 {
-			b.WriteString("\n| flag | takes | default | meaning |\n|---|---|---|---|\n")
-		}
-		name := "`--" + f.Name + "`"
-		if f.Shorthand != "" {
-			name = "`-" + f.Shorthand + "`, " + name
-		}
-		kind, usage := pflag.UnquoteUsage(f)
-		fmt.Fprintf(b, "| %s | %s | %s | %s |\n", name, cell(kind), cell(defaultOf(f)), cell(usage))
-	})
+	}
 }
 
 // defaultOf returns a flag's default as the reference shows it.

@@ -65,25 +65,26 @@ func wrapped(text string, width int) string {
 			head, line = m, line[len(m):]
 			at = displaywidth.String(m)
 		}
-		b.WriteString(head)
-		used := at
-		for n, word := range strings.Split(line, " ") {
-			w := displaywidth.String(word)
-			switch {
-			case n == 0:
-			case used+1+w > width:
-				b.WriteString("\n" + strings.Repeat(" ", at))
-				used = at
-			default:
-				b.WriteString(" ")
-				used++
-			}
-			b.WriteString(word)
-			used += w
-		}
+		b.WriteString(head + strings.Join(wordLines(line, width-at), "\n"+strings.Repeat(" ", at)))
 		b.WriteString(end)
 	}
 	return b.String()
+}
+
+// wordLines breaks a text between words into lines of the width, but for words that are longer.
+func wordLines(text string, width int) []string {
+	var lines []string
+	used := 0
+	for n, word := range strings.Split(text, " ") {
+		w := displaywidth.String(word)
+		if n == 0 || used+1+w > width {
+			lines, used = append(lines, word), w
+			continue
+		}
+		lines[len(lines)-1] += " " + word
+		used += 1 + w
+	}
+	return lines
 }
 
 // valueBegins matches what stands before the value of a field.

@@ -74,17 +74,32 @@ carillon schedule preview "0 9 * * MON-FRI" --time-zone Europe/Berlin`,
 	root.SetErr(a.errs)
 	root.SetFlagErrorFunc(flagError)
 	root.CompletionOptions.HiddenDefaultCmd = false
-	root.AddCommand(newDev(a), newServe(a), newDaprScheduler(a), newDapr(a), newJob(a), newRun(a),
-		newBackfill(a), newNamespace(a), newCalendar(a), newKey(a), newEncryptionKey(a), newAudit(a),
-		newWebhook(a), newPayload(a), newQueue(a), newWorker(a),
-		newSchedule(a), newCluster(a), newContext(a),
-		newStore(a), newOutbox(a), newIngest(a), newBackup(a), newRestore(a), newMigrate(a), newDoctor(a),
-		newWork(a), newWatch(a), newBench(a), newVersion(a), newDocs(a),
-		newReadFolder(a), newApply(a), newDiff(a), newDelete(a), newExport(a), newImport(a), newTop(a))
+	root.SetUsageFunc(newUsage(a))
+	addGroup(root, "jobs", "Jobs and runs", newJob(a), newRun(a), newSchedule(a), newBackfill(a),
+		newCalendar(a), newPayload(a), newWork(a))
+	addGroup(root, "see", "See what happens", newTop(a), newWatch(a), newQueue(a), newWorker(a))
+	addGroup(root, "files", "Jobs in files", newApply(a), newDiff(a), newDelete(a), newExport(a),
+		newImport(a))
+	addGroup(root, "nodes", "Nodes", newDev(a), newServe(a), newCluster(a), newContext(a),
+		newDaprScheduler(a), newDapr(a))
+	addGroup(root, "tenants", "Tenants and security", newNamespace(a), newWebhook(a), newKey(a),
+		newEncryptionKey(a), newAudit(a))
+	addGroup(root, "stores", "Stores", newStore(a), newBackup(a), newRestore(a), newMigrate(a), newDoctor(a))
+	addGroup(root, "feeds", "Jobs from elsewhere", newOutbox(a), newIngest(a))
+	root.AddCommand(newBench(a), newVersion(a), newDocs(a), newReadFolder(a))
 	root.InitDefaultCompletionCmd("completion") // so that it is in the docs
 	root.InitDefaultHelpCmd()
 	strictCobra(root)
 	return root
+}
+
+// addGroup adds commands that the help shows together.
+func addGroup(root *cobra.Command, id, title string, cmds ...*cobra.Command) {
+	root.AddGroup(&cobra.Group{ID: id, Title: title})
+	for _, cmd := range cmds {
+		cmd.GroupID = id
+	}
+	root.AddCommand(cmds...)
 }
 
 // strictCobra makes cobra's own commands refuse unknown arguments, like the others.

@@ -82,10 +82,22 @@ carillon serve --store memory: --grpc 0.0.0.0:7070 --insecure`,
 	return cmd
 }
 
+// add adds the flags, in sections.
 func (s *serve) add(flags *pflag.FlagSet) {
-	c := &s.node
 	flags.SortFlags = false
 	flags.StringVar(&s.config, "config", "", "YAML `file` of settings; default carillon.yaml if it is there")
+	section(flags, sectionStore, s.addStore)
+	section(flags, sectionListening, s.addListening)
+	section(flags, sectionAccess, s.addAccess)
+	section(flags, sectionTargets, s.addTargets)
+	section(flags, sectionPayloads, s.addPayloads)
+	section(flags, sectionLimits, s.addLimits)
+	section(flags, sectionPace, s.addPace)
+	section(flags, sectionLog, s.addLog)
+}
+
+func (s *serve) addStore(flags *pflag.FlagSet) {
+	c := &s.node
 	flags.StringVar(&c.Store, "store", "",
 		"`url` of the store: pebble:DIR, postgres://…, redis://…, etcd://…, etcd-embed:DIR, cassandra://…, s3://…, gs://…, azblob://…, or memory: "+
 			"which keeps nothing (required)")
@@ -96,19 +108,21 @@ func (s *serve) add(flags *pflag.FlagSet) {
 	flags.DurationVar(&c.LeaseTTL, "lease-ttl", 0,
 		"how long the partitions of a dead node are left alone, on a store that nodes share; default 4s, of a bucket 2m")
 	flags.IntVar(&c.Partitions, "partitions", 0, "partitions of a new store; carillon migrate can change it later; default 64")
+}
+
+func (s *serve) addListening(flags *pflag.FlagSet) {
+	c := &s.node
 	flags.StringVar(&c.GRPC, "grpc", server.DefaultGRPC, "`address` to take gRPC at; port 0 picks a free one")
 	flags.StringVar(&c.HTTP, "http", server.DefaultHTTP, "`address` to take HTTP at; port 0 picks a free one")
 	flags.StringVar(&c.Advertise, "advertise", "",
 		"`host` or host:port at which other nodes and clients reach this one; default where it listens, or this machine's name")
 	flags.StringVar(&c.AdvertiseSidecars, "dapr-advertise", "",
 		"`host:port` that sidecars of Dapr are told to connect to; default as --advertise, or where each has reached the node")
-	flags.StringVar(&c.Monitoring.Debug, "debug-listen", "",
-		"`address` to serve profiles of the process at, under /debug/pprof/; default none")
-	flags.StringArrayVar(&s.outboxes, "outbox", nil,
-		"`NAME=url` of an application's PostgreSQL database whose outbox is read, such as shop=postgres://…; repeatable")
-	flags.StringVar(&s.otlp, "otlp-endpoint", "",
-		"`url` of a collector to export traces to by OTLP, such as http://localhost:4318; default OTEL_EXPORTER_OTLP_ENDPOINT, and none")
 	s.tls.add(flags)
+}
+
+func (s *serve) addAccess(flags *pflag.FlagSet) {
+	c := &s.node
 	addAuth(flags, c)
 	addAudit(flags, c)
 	flags.BoolVar(&c.Insecure, "insecure", false, "listen beyond loopback although nobody is authenticated")
@@ -117,24 +131,43 @@ func (s *serve) add(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&c.Browsers.TrustedOrigins, "trusted-origin", nil,
 		"`origin` whose pages may use the API in a browser, such as https://admin.example.com; repeatable")
 	flags.BoolVar(&s.page, "page", true, "show the page at / of the HTTP address to browsers; it calls the API as they may")
+}
+
+// addTargets adds the flags of what runs are delivered to, and of what jobs come from.
+func (s *serve) addTargets(flags *pflag.FlagSet) {
+	c := &s.node
 	flags.StringSliceVar(&s.allow, "allow-target", nil,
 		"private addresses, as `cidr`, that HTTP targets may reach; repeatable")
 	flags.IntVar(&c.Targets.HostLimit, "http-host-limit", 0,
 		"most requests to one host of HTTP targets at a time; 0 is the built-in limit, 128")
-	flags.IntVar(&c.WindowJobs, "window-jobs", server.DefaultWindowJobs,
-		"most jobs in memory; all others are in the store only")
-	flags.DurationVar(&c.DeadRetention, "dead-retention", server.DefaultDeadRetention,
-		"how long dead runs are kept for a redrive")
-	c.Limits = carillon.DefaultBounds()
-	flags.IntVar(&c.Limits.Payload, "max-payload", c.Limits.Payload, "most `bytes` of a job's payload")
-	s.payloads.add(flags)
-	addEncryption(flags, &c.Encryption)
 	addBrokers(flags, &c.Targets.Brokers.File)
 	addSecrets(flags, &c.Targets.Secrets.File)
+	flags.StringArrayVar(&s.outboxes, "outbox", nil,
+		"`NAME=url` of an application's PostgreSQL database whose outbox is read, such as shop=postgres://…; repeatable")
+}
+
+func (s *serve) addPayloads(flags *pflag.FlagSet) {
+	s.payloads.add(flags)
+	addEncryption(flags, &s.node.Encryption)
+}
+
+func (s *serve) addLimits(flags *pflag.FlagSet) {
+	c := &s.node
+	c.Limits = carillon.DefaultBounds()
+	flags.IntVar(&c.Limits.Payload, "max-payload", c.Limits.Payload, "most `bytes` of a job's payload")
 	flags.IntVar(&c.Limits.Metadata, "max-metadata", c.Limits.Metadata,
 		"most `bytes` of a job's metadata, and again of its labels")
 	flags.IntVar(&c.Limits.Labels, "max-labels", c.Limits.Labels, "most labels of a job")
 	flags.IntVar(&c.Limits.Headers, "max-headers", c.Limits.Headers, "most `bytes` of an HTTP target's headers")
+	flags.IntVar(&c.WindowJobs, "window-jobs", server.DefaultWindowJobs,
+		"most jobs in memory; all others are in the store only")
+	flags.DurationVar(&c.DeadRetention, "dead-retention", server.DefaultDeadRetention,
+		"how long dead runs are kept for a redrive")
+}
+
+// addPace adds the flags of how fast runs leave after a start and an outage, and when the node ends.
+func (s *serve) addPace(flags *pflag.FlagSet) {
+	c := &s.node
 	flags.IntVar(&c.SlowStart.Initial, "slow-start-initial", server.DefaultSlowStartInitial,
 		"most attempts in flight right after a start with a backlog")
 	flags.DurationVar(&c.SlowStart.Step, "slow-start-step", server.DefaultSlowStartStep,
@@ -145,8 +178,16 @@ func (s *serve) add(flags *pflag.FlagSet) {
 		"most runs a second of those that became due while the store was away, but for critical ones; 0 is any number")
 	flags.DurationVar(&c.DrainGrace, "drain-grace", server.DefaultDrainGrace,
 		"how long attempts in force may go on when the node leaves; 0 is not at all")
+}
+
+func (s *serve) addLog(flags *pflag.FlagSet) {
+	c := &s.node
 	flags.Var(&s.logFormat, "log-format", "how to write the log")
 	flags.Var(&s.logLevel, "log-level", "what to write to the log")
+	flags.StringVar(&s.otlp, "otlp-endpoint", "",
+		"`url` of a collector to export traces to by OTLP, such as http://localhost:4318; default OTEL_EXPORTER_OTLP_ENDPOINT, and none")
+	flags.StringVar(&c.Monitoring.Debug, "debug-listen", "",
+		"`address` to serve profiles of the process at, under /debug/pprof/; default none")
 }
 
 func (s *serve) run(cmd *cobra.Command, a app) error {

@@ -26,7 +26,7 @@ type alive struct {
 func (l *alive) addFlags(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&l.live, "live", false,
 		"while nodes serve the store: they are found in it, or by its folder, and called by gRPC")
-	l.reach.addTLS(cmd.Flags())
+	section(cmd.Flags(), sectionConnection, l.reach.addTLS)
 }
 
 // check refuses flags that would have no effect.
