@@ -262,7 +262,7 @@ func TestCopyAJob(t *testing.T) {
 	n.putWritten("all", everything)
 	p := b.open(t, n.url, 1200, 900)
 	p.visit("/jobs/default/all")
-	p.click(".acts a", "Copy")
+	p.click(".acts a", "Make a copy")
 	p.enter("name", "another")
 	p.enter("failure_policy", "constant")
 	p.enter("failure_policy.constant.interval", "5s")
@@ -315,7 +315,7 @@ func TestAOneShotInTheForm(t *testing.T) {
 	if got := n.written("often"); !strings.Contains(got, `"dst":"safe"`) || strings.Contains(got, `"schedule":`) || !strings.Contains(got, `"overlap":"serial"`) {
 		t.Error(got)
 	}
-	p.click(".acts a", "Copy")
+	p.click(".acts a", "Make a copy")
 	p.enter("name", "twin")
 	p.enter("due_time", "4h")
 	p.store("Make the job")

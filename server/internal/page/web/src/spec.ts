@@ -105,8 +105,8 @@ export const policies: Record<string, Item[]> = {
 };
 
 export const afterwards: Item[] = [
-  item("failure_policy.on_exhausted", "Without attempts left", text, { kind: "select", options: ["", "dead", "drop"], empty: "default", hint: "dead: kept for a redrive; the default of a job that runs once. drop: in the history alone; the default of a schedule." }),
-  item("failure_policy.pause_after", "Pause after", number, { hint: "So many runs in a row that have failed pause the job. Empty: never." }),
+  item("failure_policy.on_exhausted", "When no attempts are left", text, { kind: "select", options: ["", "dead", "drop"], empty: "default", hint: "dead: kept for a redrive; the default of a job that runs once. drop: in the history alone; the default of a schedule." }),
+  item("failure_policy.pause_after", "Pause the job after", number, { hint: "So many failed runs in a row. Empty: never." }),
 ];
 
 export const state: Item[] = [

@@ -9,6 +9,7 @@ import { afterwards, bodyOf, changesOf, differing, effectOf, kept, more, policie
 import { local, zones } from "../time";
 import type { Job, Namespace } from "../types";
 import { Field, Loading, Nothing, Panel, Trouble } from "../ui";
+import { inWords } from "../words";
 import { Preview, usePreview } from "./preview";
 import { queuesOf } from "./queues";
 
@@ -202,8 +203,8 @@ function Form({ ns, mode, name, from: first }: { ns: string; mode: Mode; name: s
           {inTimes.map((i) => i.path === "due_time" && once ? field({ ...i, label: "Due", hint: "A time in RFC 3339, or a length from now, such as 10m. Empty: at once." })
             : field(i, i.path === "time_zone" ? zones : undefined))}
         </div>
-        <div class="preview" aria-live="polite">
-          {!retimed ? <p class="none">Its times stay as they are.</p>
+        <div class="preview">
+          {!retimed ? <Unchanged schedule={now.schedule!} zone={now.time_zone!} />
             : once && now.due_time!.trim() === "" ? <p>It runs once, as soon as it is stored.</p>
             : <Preview of={preview} quiet={preview.problem !== undefined && fieldOf(preview.problem.field, keys) !== undefined} />}
         </div>
@@ -241,7 +242,7 @@ function Form({ ns, mode, name, from: first }: { ns: string; mode: Mode; name: s
       </section>
       {hidden.length > 0 && <p class="small-print">Not in this form, and kept as it is: {hidden.join(", ")}.</p>}
       {mode === "edit" && (
-        <div class="summary" role="status">
+        <div class="summary">
           {list.length === 0 ? <p class="none">Nothing is changed yet.</p> : (
             <>
               <p>What changes:</p>
@@ -286,6 +287,12 @@ function changed(now: Values, before: Values, shown: Item[]): [string, string, s
   const labels = [...Object.entries(others), ...shown.map((i) => [i.path, i.label] as const)];
   return labels.filter(([path]) => now[path] !== before[path] && !(path === "data" && !["json", "text"].includes(now["data.as"]!)))
     .map(([path, label]) => [label, text(before[path]!), text(now[path]!)]);
+}
+
+// Unchanged says what the schedule is: when it fires next the job's own page knows, as that depends on when it was put.
+function Unchanged({ schedule, zone }: { schedule: string; zone: string }) {
+  const words = schedule === "" ? undefined : inWords(schedule, zone);
+  return <>{words && <p class="words">{words[0]!.toUpperCase() + words.slice(1)}</p>}<p class="none">Its times stay as they are.</p></>;
 }
 
 function keptPayload(job: Job): string {

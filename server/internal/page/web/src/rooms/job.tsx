@@ -42,7 +42,7 @@ export function JobRoom({ ns, name }: { ns: string; name: string }) {
       </div>
       {j && <p class="acts">
         {acts.filter((a) => !a.danger).map(button)}
-        {can("store") && <><a class="button" href={to("edit", { job: name }, ns)}>Edit</a><a class="button" href={to("new", { from: name }, ns)}>Copy</a></>}
+        {can("store") && <><a class="button" href={to("edit", { job: name }, ns)}>Edit</a><a class="button" href={to("new", { from: name }, ns)}>Make a copy</a></>}
         {acts.filter((a) => a.danger).map(button)}
       </p>}
       {gone ? <Gone ns={ns} name={name} says={job.problem!.detail} deleted={deleted} />
@@ -118,7 +118,7 @@ function About({ ns, job }: { ns: string; job: Job }) {
       <div class="columns">
         <Panel title="Schedule">
           <p class="words">{words ? words[0]!.toUpperCase() + words.slice(1) : <code>{job.schedule}</code>}{job.schedule && <>, {zone}</>}</p>
-          {job.schedule && <p class="source"><code><bdi>{job.schedule}</bdi></code>{job.dst && <> dst: {job.dst}</>}</p>}
+          {job.schedule && <p class="source"><code><bdi>{job.schedule}</bdi></code>{job.dst && job.dst !== "safe" && <> dst: {job.dst}</>}</p>}
           {(job.except?.length || job.only?.length) ? (
             <p>{job.except?.length ? <>Not on <a href={to("calendars", {}, ns)}>{job.except.join(", ")}</a>. </> : null}
               {job.only?.length ? <>Only on <a href={to("calendars", {}, ns)}>{job.only.join(", ")}</a>.</> : null}</p>
@@ -132,7 +132,7 @@ function About({ ns, job }: { ns: string; job: Job }) {
             ["Labels", Object.keys(job.labels ?? {}).length > 0 && <Labels of={job.labels} />],
             ["Note", job.note && <bdi>{job.note}</bdi>],
             ["Limited with", job.concurrency_key && <bdi>{job.concurrency_key}</bdi>],
-            ["Priority", job.priority],
+            ["Priority", job.priority !== "normal" && job.priority],
             ["Generation", s.generation],
             ["Created", <When at={s.create_time} />],
             ["Changed", <When at={s.update_time} />],

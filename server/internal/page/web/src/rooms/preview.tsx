@@ -41,7 +41,7 @@ export function Preview({ of, quiet }: { of: Previewed; quiet?: boolean }) {
   const words = asked.schedule ? inWords(asked.schedule, asked.time_zone) : undefined;
   return (
     <>
-      {words && !of.problem && <p class="words">{words[0]!.toUpperCase() + words.slice(1)}</p>}
+      {words && !of.problem && <p class="words" role="status">{words[0]!.toUpperCase() + words.slice(1)}</p>}
       {!quiet && <Trouble of={of.problem} />}
       {of.loading && !of.data && <Loading of="times" />}
       {of.data && (of.data.length === 0 ? <p>It never fires.</p>
