@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/carillonhq/carillon/server/internal/server"
 )
@@ -16,22 +17,8 @@ import (
 // written is a job as the API writes it, without its status.
 func (n *node) written(name string) string {
 	n.t.Helper()
-	r, err := http.NewRequestWithContext(n.t.Context(), http.MethodGet, n.url+jobs+name, http.NoBody)
-	if err != nil {
-		n.t.Fatal(err)
-	}
-	a, err := http.DefaultClient.Do(r)
-	if err != nil {
-		n.t.Fatal(err)
-	}
-	text, err := io.ReadAll(a.Body)
-	if err := a.Body.Close(); err != nil {
-		n.t.Error(err)
-	}
-	if err != nil || a.StatusCode != http.StatusOK {
-		n.t.Fatalf("%s: %d %v", name, a.StatusCode, err)
-	}
-	spec, _, found := strings.Cut(string(text), `,"status":{`)
+	text := n.send(http.MethodGet, name, "")
+	spec, _, found := strings.Cut(text, `,"status":{`)
 	if !found {
 		n.t.Fatalf("%s has no status: %s", name, text)
 	}
@@ -39,13 +26,16 @@ func (n *node) written(name string) string {
 }
 
 // putWritten puts a job of which the body is a text.
-func (n *node) putWritten(name, body string) {
+func (n *node) putWritten(name, body string) { n.t.Helper(); n.send(http.MethodPut, name, body) }
+
+// send calls the API about a job with a text, and returns that of the answer.
+func (n *node) send(method, name, body string) string {
 	n.t.Helper()
-	r, err := http.NewRequestWithContext(n.t.Context(), http.MethodPut, n.url+jobs+name, strings.NewReader(body))
+	r, err := http.NewRequestWithContext(n.t.Context(), method, n.url+jobs+name, strings.NewReader(body))
 	if err != nil {
 		n.t.Fatal(err)
 	}
-	a, err := http.DefaultClient.Do(r)
+	a, err := (&http.Client{Timeout: time.Minute}).Do(r)
 	if err != nil {
 		n.t.Fatal(err)
 	}
@@ -54,8 +44,9 @@ func (n *node) putWritten(name, body string) {
 		n.t.Error(err)
 	}
 	if err != nil || a.StatusCode > 299 {
-		n.t.Fatalf("%s: %d %v %s", name, a.StatusCode, err, text)
+		n.t.Fatalf("%s %s: %d %v %s", method, name, a.StatusCode, err, text)
 	}
+	return string(text)
 }
 
 // store sends a form.
