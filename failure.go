@@ -225,7 +225,8 @@ func (p *FailurePolicy) checkExponential() error {
 		return invalid(p.field("factor"), "%v is not a number from 1 up", p.Factor)
 	}
 	if r := p.resolveExponential(); r.Max < r.Initial {
-		return invalid(p.field("max"), "%v is shorter than the first delay, initial, %v", r.Max, r.Initial)
+		return invalid(p.field("max"), "%s is shorter than the first delay, initial, %s", schedule.Brief(r.Max),
+			schedule.Brief(r.Initial))
 	}
 	return nil
 }

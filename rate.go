@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"time"
+
+	"github.com/carillonhq/carillon/schedule"
 )
 
 // Rate is how often something may happen: a bucket of Burst tokens, of which each time takes one, that is
@@ -32,10 +34,10 @@ func (r Rate) WithDefaults() Rate {
 	return r
 }
 
-// String returns r for people, such as "5 in 1m0s, at most 10 at once".
+// String returns r for people, such as "5 in 1m, at most 10 at once".
 func (r Rate) String() string {
 	r = r.WithDefaults()
-	return fmt.Sprintf("%d in %v, at most %d at once", r.Count, r.Period, r.Burst)
+	return fmt.Sprintf("%d in %s, at most %d at once", r.Count, schedule.Brief(r.Period), r.Burst)
 }
 
 // Validate returns an error about the first wrong field, whose name begins with field.

@@ -60,7 +60,8 @@ func (j *Job) checkTiming(lim *Bounds) error {
 		return err
 	}
 	if sched != nil && sched.Period() > 0 && j.Jitter > sched.Period() {
-		return invalid("jitter", "%v is longer than the schedule's interval, %v", j.Jitter, sched.Period())
+		return invalid("jitter", "%s is longer than the schedule's interval, %s", schedule.Brief(j.Jitter),
+			schedule.Brief(sched.Period()))
 	}
 	return nil
 }
@@ -285,9 +286,9 @@ func checkSpan(field string, d, least, most time.Duration) error {
 	case d < 0:
 		return invalid(field, "%v is negative; write for example 90s", d)
 	case d < least:
-		return invalid(field, "%v is shorter than %v", d, least)
+		return invalid(field, "%s is shorter than %s", schedule.Brief(d), schedule.Brief(least))
 	case d > most:
-		return invalid(field, "%v is longer than %v", d, most)
+		return invalid(field, "%s is longer than %s", schedule.Brief(d), schedule.Brief(most))
 	}
 	return nil
 }

@@ -648,7 +648,7 @@ var policyFaults = []fault{
 		withPolicy(carillon.FailurePolicy{Kind: carillon.PolicyExponential, Max: -1})},
 	{"max below initial", "failure_policy.exponential.max", "initial, 2s",
 		withPolicy(carillon.FailurePolicy{Kind: carillon.PolicyExponential, Max: time.Second})},
-	{"initial above max", "failure_policy.exponential.max", "1h0m0s is shorter",
+	{"initial above max", "failure_policy.exponential.max", "1h is shorter",
 		withPolicy(carillon.Exponential(2 * time.Hour))},
 	{"retry jitter negative", "failure_policy.exponential.jitter", "negative",
 		withPolicy(carillon.FailurePolicy{Kind: carillon.PolicyExponential, Jitter: -1})},

@@ -25,7 +25,7 @@ func (s *Schedule) Describe() string {
 		}
 		return text
 	case *intervalRule:
-		text := s.seriesWords(&r.series, durationWords(r.period))
+		text := s.seriesWords(&r.series, Brief(r.period))
 		if s.every && !r.anchored {
 			text += ", counted from " + r.phaseWords()
 		}
@@ -63,7 +63,9 @@ func (r *intervalRule) phaseWords() string {
 	return strings.TrimSuffix(strings.TrimSuffix(text[len("1970-01-01T"):], "Z"), ":00") + " UTC"
 }
 
-func durationWords(d time.Duration) string {
+// Brief returns a length of time as [time.Duration.String] does, but without zeros at its end: "1h", not
+// "1h0m0s".
+func Brief(d time.Duration) string {
 	text := d.String()
 	if strings.HasSuffix(text, "m0s") {
 		text = strings.TrimSuffix(text, "0s")

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/schedule"
 )
 
 // Causes of the end of a handler's context, by [context.Cause].
@@ -44,7 +45,7 @@ type delayed struct {
 // Error implements error.
 func (d *delayed) Error() string {
 	if d.err == nil {
-		return "to be tried again after " + d.after.String()
+		return "to be tried again after " + schedule.Brief(d.after)
 	}
 	return d.err.Error()
 }

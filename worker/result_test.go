@@ -31,7 +31,7 @@ func TestWhatAHandlerReturns(t *testing.T) {
 		"retry after": {func() error { return worker.RetryAfter(time.Minute, boom) },
 			carillon.Result{Message: "boom", RetryAfter: time.Minute}},
 		"retry after nothing": {func() error { return worker.RetryAfter(time.Minute, nil) },
-			carillon.Result{Message: "to be tried again after 1m0s", RetryAfter: time.Minute}},
+			carillon.Result{Message: "to be tried again after 1m", RetryAfter: time.Minute}},
 		"reschedule": {func() error {
 			return fmt.Errorf("not yet: %w",
 				worker.Reschedule(tomorrow))

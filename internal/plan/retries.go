@@ -46,10 +46,10 @@ func retriesTooLong(j *carillon.Job) string {
 		return ""
 	case window == endless:
 		return fmt.Sprintf("a run that keeps failing is retried without end, beyond the schedule's interval of "+
-			"%v; limit max_retries", interval)
+			"%s; limit max_retries", schedule.Brief(interval))
 	}
-	return fmt.Sprintf("the retries of a run can take %v, which is not below the schedule's interval of %v; "+
-		"lower max_retries or the delays", window, interval)
+	return fmt.Sprintf("the retries of a run can take %s, which is not below the schedule's interval of %s; "+
+		"lower max_retries or the delays", schedule.Brief(window), schedule.Brief(interval))
 }
 
 // endless is the window of a policy without a limit, and of one beyond what a duration can hold.

@@ -24,7 +24,7 @@ func TestAQuotaHoldsForSidecars(t *testing.T) {
 		"of bytes": {carillon.Quotas{PayloadBytes: 1},
 			`quotas.payload_bytes: namespace "default" has 0 of 1 bytes of data`},
 		"of puts": {carillon.Quotas{Puts: carillon.Rate{Count: 2, Period: time.Hour}},
-			`quotas.puts: namespace "default" may change 2 jobs in 1h0m0s`},
+			`quotas.puts: namespace "default" may change 2 jobs in 1h`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, r *rig) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/schedule"
 	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/store/codec"
 )
@@ -67,7 +68,7 @@ func dueInThePast(j *carillon.Job) string {
 		return ""
 	}
 	if by := st.Updated.Sub(st.NextRun); by > lateBy {
-		return fmt.Sprintf("due_time: it was %v ago, so the job runs at once", by.Round(time.Second))
+		return fmt.Sprintf("due_time: it was %s ago, so the job runs at once", schedule.Brief(by.Round(time.Second)))
 	}
 	return ""
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/schedule"
 	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/internal/quota"
 	"github.com/carillonhq/carillon/server/store"
@@ -373,7 +374,7 @@ func (q *quotas) forget(namespace string) {
 
 func (q *quotas) tooMany(namespace string, r carillon.Rate, wait int64) error {
 	e := carillon.Errorf(carillon.ResourceExhausted, "quotas.puts",
-		"namespace %q may change %s jobs in %v, %s at once", namespace, grouped(r.Count), r.Period,
+		"namespace %q may change %s jobs in %s, %s at once", namespace, grouped(r.Count), schedule.Brief(r.Period),
 		grouped(r.Burst))
 	e.RetryAfter = time.Duration(wait)
 	return q.over(namespace, e)

@@ -295,7 +295,7 @@ func TestWhyARunWaitsForARate(t *testing.T) {
 				t.Fatal(err)
 			}
 			h := j.Status.Hold
-			text := `rate limit of concurrency key "k": 1 in 1h0m0s, at most 1 at once, the next attempt may begin at about ` +
+			text := `rate limit of concurrency key "k": 1 in 1h, at most 1 at once, the next attempt may begin at about ` +
 				began.Add(time.Hour).UTC().Format(time.RFC3339) + want.text
 			if h == nil || h.Code != carillon.HoldRate || h.Text != text || !h.Until.Equal(began.Add(want.at)) {
 				t.Errorf("%s: %+v, want %s until %v", name, h, text, began.Add(want.at))

@@ -74,7 +74,8 @@ func TestEachActionOnAJob(t *testing.T) {
 	if status, _ := n.ask("GET", jobs+"reports/nightly", nil); status != 404 {
 		t.Errorf("deleted: %d", status)
 	}
-	p.sees("main", "Its history, as far as it is kept")
+	p.sees("main .trouble", "Deleted")
+	p.sees("main .trouble", "Its history, as far as it is kept")
 }
 
 // TestEachActionOnRunsAndQueues likewise.

@@ -432,14 +432,29 @@ func (p *tab) click(selector, text string) {
 // fill types into a field, by its label.
 func (p *tab) fill(label, value string) {
 	p.t.Helper()
-	found := fmt.Sprintf(`document.getElementById([...document.querySelectorAll("label")].findLast((l) => l.textContent.includes(%s)).htmlFor)`, js(label))
+	p.typeInto(fmt.Sprintf(`document.getElementById([...document.querySelectorAll("label")].findLast((l) => l.textContent.includes(%s)).htmlFor)`, js(label)), value)
+}
+
+// enter types into a field of a form, by its path in the API.
+func (p *tab) enter(path, value string) {
+	p.t.Helper()
+	p.typeInto(`document.getElementById(`+js("f-"+path)+`)`, value)
+}
+
+// typeInto types into what a script finds.
+func (p *tab) typeInto(found, value string) {
+	p.t.Helper()
 	p.wait(found)
 	p.must(p.eval(fmt.Sprintf(`(() => {
   const e = %s;
+  if (e.type === "checkbox") {
+    if (e.checked !== (%s === "true")) e.click();
+    return;
+  }
   const proto = e instanceof HTMLTextAreaElement ? HTMLTextAreaElement : e instanceof HTMLSelectElement ? HTMLSelectElement : HTMLInputElement;
   Object.getOwnPropertyDescriptor(proto.prototype, "value").set.call(e, %s);
   e.dispatchEvent(new Event(e instanceof HTMLSelectElement ? "change" : "input", {bubbles: true}));
-})()`, found, js(value)), nil))
+})()`, found, js(value), js(value)), nil))
 }
 
 // press types keys, as a keyboard does.

@@ -47,6 +47,8 @@ func TestHostileTexts(t *testing.T) {
 	for _, path := range []string{"/", "/jobs", "/runs", "/dead", "/queues", "/workers", "/graph", "/calendars", "/settings", "/cluster",
 		"/jobs?prefix=" + url.QueryEscape(hostile[0]), "/runs?status=" + url.QueryEscape(hostile[1]), "/runs?late=" + url.QueryEscape(hostile[0]),
 		"/schedule?schedule=" + url.QueryEscape(hostile[0]) + "&zone=" + url.QueryEscape(hostile[1]), "/jobs/default/" + long,
+		"/new?schedule=" + url.QueryEscape(hostile[0]) + "&zone=" + url.QueryEscape(hostile[1]), "/new?from=" + url.QueryEscape(hostile[2]),
+		"/edit?job=" + url.QueryEscape("h/<img src=x onerror=alert(1)>ax"), "/edit?job=" + long,
 		"/" + url.PathEscape(hostile[0]), "/jobs/" + url.PathEscape(hostile[0]) + "/" + url.PathEscape(hostile[1]), "/runs/default/" + url.PathEscape(hostile[2]),
 		"/?ns=" + url.QueryEscape(hostile[0]), "/jobs/%25ff/x%25zz"} {
 		p.visit(path)

@@ -50,10 +50,48 @@ func TestAJobThatHasEnded(t *testing.T) {
 	p.sees("main h1", "Runs")
 	p.wait(`document.querySelector(".filters .sum").textContent === "1 run"`)
 	p.click("table.list a", "promo/friday")
-	p.sees(".trouble", "A job is removed when it has ended")
+	p.sees(".trouble", "Its last run: succeeded")
+	p.sees(".trouble", "most likely it has ended")
 	p.visit("/jobs?prefix=other")
 	p.sees("main", "No job is like that.")
 	p.wait(`!document.querySelector("main .nothing a")`)
+}
+
+// TestAJobThatWasDeleted is told from one that has ended: by the event while the page is open, by a run that was ended with it,
+// and by the record of who did what.
+func TestAJobThatWasDeleted(t *testing.T) {
+	b := launch(t)
+	n := start(t, server.Config{Extensions: server.Extensions{Audit: server.Audit{To: server.AuditStore}}})
+	for _, name := range []string{"seen", "recorded"} {
+		n.put(name, object{"schedule": "@every 24h", "due_time": "0s", "target": n.toSink("/ok")})
+		n.runID(name)
+	}
+	n.put("waits", object{"schedule": "@every 24h", "due_time": "0s", "target": toQueue("nobody")})
+	n.until("a run that waits", func() bool {
+		s, _ := n.must("GET", jobs+"waits", nil)["status"].(object)
+		return s["phase"] == "staged" || s["phase"] == "ready"
+	})
+	p := b.open(t, n.url, 1200, 900)
+	without := `{"detail": "not recorded", "code": "failed_precondition", "status": 409}`
+	p.do("Page.addScriptToEvaluateOnNewDocument", object{"source": `if (location.search === "?unrecorded") {
+  const real = window.fetch;
+  window.fetch = (url, o) => new URL(url, location.href).pathname === "/v1/audit" ? Promise.resolve(new Response(` + js(without) + `, {status: 409})) : real(url, o);
+}`}, nil)
+	p.visit("/jobs/default/seen?unrecorded")
+	p.sees(".live", "live")
+	p.sees("table.list", "succeeded")
+	n.must("DELETE", jobs+"seen", nil)
+	p.sees(".trouble", "Deleted")
+
+	n.must("DELETE", jobs+"waits", nil)
+	p.visit("/jobs/default/waits?unrecorded")
+	p.sees(".trouble", "Deleted")
+
+	n.must("DELETE", "/v1/namespaces/default/jobs?prefix=reco", nil)
+	p.visit("/jobs/default/recorded?unrecorded")
+	p.sees(".trouble", "Nothing tells of a deletion")
+	p.visit("/jobs/default/recorded")
+	p.sees(".trouble", "Deleted")
 }
 
 // TestCalendarsThatDelay: where calendars put a job off, it says so beside its next time; clocks that change far from its times

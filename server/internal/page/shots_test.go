@@ -32,6 +32,7 @@ func TestPictures(t *testing.T) {
 		{"workers", "/workers", 400}, {"graph", "/graph", 700}, {"cluster", "/cluster", 700}, {"settings", "/settings", 900},
 		{"calendars", "/calendars", 500}, {"backfills", "/backfills?job=sync%2Fada%2Forders", 500},
 		{"schedule", "/schedule?schedule=0+9+*+*+MON-FRI&zone=Europe%2FBerlin&from=2027-03-25", 900},
+		{"new", "/new?schedule=0+9+*+*+MON-FRI&zone=Europe%2FBerlin", 1500}, {"edit", "/edit?job=webhooks%2Fpartner-2", 2200},
 	} {
 		for _, scheme := range []string{"light", "dark"} {
 			p.scheme(scheme)

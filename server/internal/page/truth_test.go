@@ -32,6 +32,39 @@ func TestWhatRanIsCounted(t *testing.T) {
   })`)
 }
 
+// TestCountsLeadToWhatTheyCount: the runs of that job with that error, and no others.
+func TestCountsLeadToWhatTheyCount(t *testing.T) {
+	b := launch(t)
+	n := start(t, server.Config{})
+	fails := object{"constant": object{"interval": "1s", "max_retries": 0}, "on_exhausted": "dead"}
+	for _, c := range []struct{ job, path, text string }{{"import", "/fail", "500"}, {"import", "/refuse", "409"}, {"import", "/refuse", "409"},
+		{"imported", "/refuse", "409"}, {"each/1", "/refuse", "409"}, {"each/2", "/refuse", "409"}} {
+		before := len(n.dead(c.job))
+		n.put(c.job, object{"due_time": "0s", "target": n.toSink(c.path), "failure_policy": fails})
+		n.until("another dead run of "+c.job, func() bool { return len(n.dead(c.job)) > before })
+	}
+	p := b.open(t, n.url, 1200, 900)
+	for _, path := range []string{"/", "/dead"} {
+		for _, c := range []struct{ job, error, count string }{{"import", "409", "2"}, {"import", "500", "1"}, {"imported", "409", "1"}, {"each/", "409", "2"}} {
+			row := `[...document.querySelectorAll("table.simple tr")].find((e) => e.querySelector("a.name")?.textContent.replace("…", "") === ` +
+				js(c.job) + ` && e.querySelector(".error")?.textContent.includes(` + js(c.error) + `))`
+			p.visit(path)
+			p.wait(row + `?.querySelector("a.number").textContent === ` + js(c.count))
+			p.must(p.eval(row+`.querySelector("a.number").click()`, nil))
+			p.sees("main h1", "Runs")
+			p.wait(`document.querySelector(".filters .sum").textContent.split(" ")[0] === ` + js(c.count))
+			p.wait(`[...document.querySelectorAll("table.list td.c-why")].every((e) => e.textContent.includes(` + js(c.error) + `))`)
+		}
+	}
+}
+
+// dead are the dead runs of a job.
+func (n *node) dead(job string) []any {
+	n.t.Helper()
+	runs, _ := n.must("GET", jobs+job+":runs?status=dead", nil)["runs"].([]any)
+	return runs
+}
+
 // TestHealthIsTrue: it does not say that all has begun while something waits, or is not known.
 func TestHealthIsTrue(t *testing.T) {
 	b := launch(t)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/schedule"
 )
 
 // overdue handles an attempt in force whose lease, timeout or age has reached its limit.
@@ -18,10 +19,10 @@ func (rs *runs) overdue(e *entry, now int64) {
 		rs.attempts.miss(e, now)
 	case e.state.Run.Deadline <= now:
 		rs.attempts.stopUnheard(e)
-		rs.fail(e, now, failure{message: "timeout: no result within " + e.job().TimeoutOrDefault().String()})
+		rs.fail(e, now, failure{message: "timeout: no result within " + schedule.Brief(e.job().TimeoutOrDefault())})
 	case e.attempt.lease <= now:
 		rs.attempts.stopUnheard(e)
-		rs.fail(e, now, failure{message: "lease expired: no heartbeat within " + e.job().LeaseOrDefault().String(),
+		rs.fail(e, now, failure{message: "lease expired: no heartbeat within " + schedule.Brief(e.job().LeaseOrDefault()),
 			lost: true})
 	case !e.attempt.current && e.attempt.granted+int64(grantAfter) <= now && rs.attempts.mayKeep(e, now):
 		rs.attempts.keep(e)

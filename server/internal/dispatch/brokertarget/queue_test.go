@@ -143,7 +143,7 @@ func TestAClientThatSaysNothing(t *testing.T) {
 		<-time.After(1)
 		synctest.Wait()
 		one, _ := r.report(1)
-		if one.Permanent || one.Message != "timeout: no acknowledgement within 1m0s, the broker may have it" {
+		if one.Permanent || one.Message != "timeout: no acknowledgement within 1m, the broker may have it" {
 			t.Errorf("%+v", one.Result)
 		}
 		if n := r.room(); n != inFlight {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/schedule"
 	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/dispatch"
 )
@@ -172,5 +173,5 @@ func tooLarge(size int64) string {
 
 // late is the message of an attempt whose time is over.
 func late(timeout time.Duration) string {
-	return fmt.Sprintf("timeout: no acknowledgement within %v, the broker may have it", timeout)
+	return fmt.Sprintf("timeout: no acknowledgement within %s, the broker may have it", schedule.Brief(timeout))
 }

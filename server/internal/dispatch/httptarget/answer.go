@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/schedule"
 	"github.com/carillonhq/carillon/server/internal/delivery"
 )
 
@@ -99,7 +100,7 @@ var (
 func unanswered(err, cause error, timeout time.Duration) (message string, permanent bool) {
 	switch {
 	case errors.Is(cause, errTimeout):
-		return fmt.Sprintf("timeout: no answer within %v, the target may have done it", timeout), false
+		return fmt.Sprintf("timeout: no answer within %s, the target may have done it", schedule.Brief(timeout)), false
 	case cause != nil:
 		return cause.Error(), false
 	}

@@ -23,6 +23,7 @@ export interface Ask {
   raw?: string; // JSON, instead of body
   ifMatch?: string;
   signal?: AbortSignal;
+  text?: boolean; // the answer as it is written, in place of what it says
 }
 
 type Listener = (loggedOut: boolean) => void;
@@ -82,7 +83,7 @@ export async function call<T>(method: string, path: string, ask: Ask = {}): Prom
   }
   if (!r.ok) throw await failed(r);
   try {
-    return (r.status === 204 ? undefined : await r.json()) as T;
+    return (r.status === 204 ? undefined : ask.text ? await r.text() : await r.json()) as T;
   } catch (e) {
     if (ask.signal?.aborted) throw e;
     throw unreachable(method);

@@ -33,6 +33,7 @@ export function Keys({ search }: { search: () => void }) {
         go(to(room.name));
       } else if (e.key === "?") show(true);
       else if (e.key === "/") search();
+      else if (e.key === "n") go(to("new"));
       else if (e.key === ".") document.querySelector<HTMLElement>("[data-act]")?.focus();
       else return;
       e.preventDefault();
@@ -51,6 +52,7 @@ export function Keys({ search }: { search: () => void }) {
               <code>label:team=web</code>, <code>phase:paused</code>, <code>error:"no route"</code></dd></div>
             <div><dt><kbd>j</kbd> <kbd>k</kbd></dt><dd>down, up in a list; <kbd>Enter</kbd> opens, <kbd>x</kbd> selects</dd></div>
             <div><dt><kbd>.</kbd></dt><dd>to the actions</dd></div>
+            <div><dt><kbd>n</kbd></dt><dd>a new job</dd></div>
             {rooms.map((r) => <div key={r.key}><dt><kbd>g</kbd> <kbd>{r.key}</kbd></dt><dd>{r.title}</dd></div>)}
           </dl>
           <div class="buttons"><button type="button" class="primary" onClick={() => show(false)}>Close</button></div>

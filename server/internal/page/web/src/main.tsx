@@ -10,6 +10,7 @@ import { BackfillsRoom } from "./rooms/backfills";
 import { CalendarsRoom } from "./rooms/calendars";
 import { ClusterRoom } from "./rooms/cluster";
 import { DeadRoom } from "./rooms/dead";
+import { EditRoom, NewRoom } from "./rooms/form";
 import { GraphRoom } from "./rooms/graph";
 import { JobRoom } from "./rooms/job";
 import { JobsRoom } from "./rooms/jobs";
@@ -43,6 +44,8 @@ function Room() {
     case "schedule": return <ScheduleRoom ns={ns} />;
     case "cluster": return <ClusterRoom />;
     case "settings": return <SettingsRoom ns={ns} />;
+    case "new": return <NewRoom key={at.href} ns={ns} />;
+    case "edit": return <EditRoom key={at.href} ns={ns} />;
     case "backfills": return <BackfillsRoom ns={ns} job={at.query.get("job") ?? ""} />;
     default: return <><h1>Nothing here</h1><Nothing>There is no room at <code><bdi>{at.href}</bdi></code>.</Nothing></>;
   }
@@ -106,7 +109,8 @@ function App() {
     if (!out) follow(ns);
   }, [ns, out]);
   const room = rooms.find((r) => r.name === (at.path[0] ?? ""));
-  const title = at.path.length > 2 ? at.path.slice(2).join("/") : room?.title ?? "Carillon";
+  const beside: Record<string, string> = { new: "New job", edit: `Edit ${at.query.get("job")}`, backfills: "Backfills" };
+  const title = at.path.length > 2 ? at.path.slice(2).join("/") : room?.title ?? beside[at.path[0]!] ?? "Carillon";
   useEffect(() => {
     document.title = `${title} – Carillon`;
     open(false);
@@ -134,7 +138,7 @@ function App() {
       </header>
       <nav id="rooms" aria-label="Rooms" class={menu ? "open" : ""}>
         {rooms.map((r) => (
-          <a key={r.name} href={to(r.name)} aria-current={(at.path[0] ?? "") === r.name ? "page" : undefined}>{r.title}</a>
+          <a key={r.name} href={to(r.name)} aria-current={(at.path[0] ?? "") === r.name || (r.name === "jobs" && ["new", "edit"].includes(at.path[0] ?? "")) ? "page" : undefined}>{r.title}</a>
         ))}
       </nav>
       <Lost />

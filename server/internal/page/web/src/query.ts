@@ -111,6 +111,7 @@ export function usePages<T>(key: string, ask: (token: string, signal: AbortSigna
   useEffect(() => {
     const stop = new AbortController();
     let asking = false, timer = 0, last = 0, took = 0;
+    let owed = false; // more was asked for while the first page was asked for again
     const load = async (token: string, old: T[], pages: number) => {
       if (asking) return;
       asking = true;
@@ -139,9 +140,11 @@ export function usePages<T>(key: string, ask: (token: string, signal: AbortSigna
     const refresh = async () => { // in place: the list is shown until the new one is there
       if (asking || latest.current.state.pages !== 1) return;
       asking = true;
+      owed = false;
       const began = performance.now();
+      let page: Page<T> | undefined;
       try {
-        const page = await latest.current.ask("", stop.signal);
+        page = await latest.current.ask("", stop.signal);
         if (stop.signal.aborted) return;
         set({ key, items: page.items, next: page.next, pages: 1, loading: false });
       } catch (e) {
@@ -151,9 +154,11 @@ export function usePages<T>(key: string, ask: (token: string, signal: AbortSigna
       asking = false;
       last = performance.now();
       took = last - began;
+      if (owed && page && page.next !== "") void load(page.next, page.items, 1);
     };
     act.current = {
       more: () => {
+        owed = true;
         const s = latest.current.state;
         if (s.key === key && s.next !== "" && !s.problem) void load(s.next, s.items, s.pages);
       },

@@ -41,6 +41,8 @@ export function relative(time: number, now = Date.now()): string {
 
 export const local = Intl.DateTimeFormat().resolvedOptions().timeZone;
 
+export const zones = Intl.supportedValuesOf("timeZone");
+
 const formats = new Map<string, Intl.DateTimeFormat>();
 
 function format(zone: string, options: Intl.DateTimeFormatOptions): Intl.DateTimeFormat {

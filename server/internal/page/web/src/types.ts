@@ -70,6 +70,10 @@ export interface Job {
   ttl?: string;
   labels?: Record<string, string>;
   target?: Target;
+  data?: unknown;
+  data_base64?: string;
+  payload?: string;
+  content_type?: string;
   concurrency_key?: string;
   depends_on?: string[];
   paused?: boolean;

@@ -217,30 +217,40 @@ export function Acting({ act, close }: { act: Act; close: (done: boolean) => voi
 
 const focus = (e: HTMLElement | null) => e?.focus();
 
-export function Field({ name, label, kind = "text", options, value, set, hint }: {
-  name: string; label: ComponentChildren; kind?: string; options?: string[]; value: string; set: (v: string) => void; hint?: string;
+const named = (option: string | [string, string]): [string, string] => (typeof option === "string" ? [option, option] : option);
+
+export function Field({ name, label, kind = "text", options, empty = "any", rows = 8, value, set, hint, wrong }: {
+  name: string; label: ComponentChildren; kind?: string; options?: (string | [string, string])[]; empty?: string; rows?: number; value: string; set: (v: string) => void;
+  hint?: string; wrong?: string;
 }) {
   const id = "f-" + name;
   const on = (e: JSX.TargetedEvent<HTMLInputElement | HTMLTextAreaElement | HTMLSelectElement>) => set(e.currentTarget.value);
-  const described = hint ? { "aria-describedby": id + "-hint" } : {};
+  const by = [wrong && id + "-wrong", hint && id + "-hint"].filter(Boolean).join(" ");
+  const described = { ...(by ? { "aria-describedby": by } : {}), ...(wrong ? { "aria-invalid": true } : {}) };
+  const below = (
+    <>
+      {wrong && <span class="wrong" id={id + "-wrong"}><bdi>{sentence(wrong)}</bdi></span>}
+      {hint && <span class="hint" id={id + "-hint"}>{hint}</span>}
+    </>
+  );
   if (kind === "check") {
     return (
       <p class="field check">
         <input type="checkbox" id={id} checked={value === "true"} onChange={(e) => set(e.currentTarget.checked ? "true" : "")} {...described} />
         <label for={id}>{label}</label>
-        {hint && <span class="hint" id={id + "-hint"}>{hint}</span>}
+        {below}
       </p>
     );
   }
   return (
     <p class="field">
       <label for={id}>{label}</label>
-      {kind === "area" ? <textarea id={id} rows={8} value={value} onInput={on} spellcheck={false} {...described} />
-        : kind === "select" ? <select id={id} value={value} onChange={on} {...described}>{options!.map((o) => <option key={o} value={o}>{o === "" ? "any" : o}</option>)}</select>
+      {kind === "area" ? <textarea id={id} rows={rows} value={value} onInput={on} spellcheck={false} {...described} />
+        : kind === "select" ? <select id={id} value={value} onChange={on} {...described}>{options!.map(named).map(([o, says]) => <option key={o} value={o}>{says === "" ? empty : says}</option>)}</select>
         : <input id={id} type={kind === "time" ? "datetime-local" : kind} value={value} onInput={on} autocomplete="off"
             autocapitalize="off" spellcheck={false} step={kind === "time" ? 1 : undefined} list={kind === "text" && options ? id + "-list" : undefined} {...described} />}
-      {kind === "text" && options && <datalist id={id + "-list"}>{options.map((o) => <option key={o} value={o} />)}</datalist>}
-      {hint && <span class="hint" id={id + "-hint"}>{hint}</span>}
+      {kind === "text" && options && <datalist id={id + "-list"}>{options.map(named).map(([o]) => <option key={o} value={o} />)}</datalist>}
+      {below}
     </p>
   );
 }

@@ -43,6 +43,19 @@ function only(group: Group, groups: Group[], all: boolean): { error: string } | 
   return all && group.runs.every(has) && !beside.some((g) => g.runs.some(has)) ? { error } : undefined;
 }
 
+// common is a filter by which the runs of a group are found: their error, or as much of it as they have in common; "" if that is nothing.
+export function common(group: Group): string {
+  const texts = group.runs.map(lastError), same = texts.every((t) => t === group.error);
+  const part = cut(same ? group.error : kind(group.error).split("#").reduce((a, b) => (b.trim().length > a.length ? b.trim() : a), ""));
+  return texts.every((t) => t.includes(part)) ? part : "";
+}
+
+// leadTo is the address of the runs that a group counts: those of its job, or of jobs with a prefix, with its error.
+export function leadTo(ns: string, group: Group, status: string, from?: string): string {
+  const whose = group.jobs.length === 1 ? { job: group.job } : { prefix: prefixOf(group.jobs) };
+  return to("runs", { status, ...whose, error: common(group), from }, ns);
+}
+
 // cut is as much of a text as a filter may have: 512 bytes.
 export function cut(text: string): string {
   const into = new Uint8Array(512);
@@ -105,7 +118,7 @@ export function DeadRoom({ ns }: { ns: string }) {
         empty={<Nothing>No run is dead. One that has no attempts left, and is to be kept, would be here with its errors, to be redriven.</Nothing>}
         rows={groups.slice(0, 500).map((g) => ({
           key: g.job + g.error, cells: [
-            <a class="number" href={to("runs", { status: "dead", prefix: prefixOf(g.jobs), error: g.runs.length > 1 ? "" : g.error.slice(0, 100) }, ns)}>{count(g.runs.length)}</a>,
+            <a class="number" href={leadTo(ns, g, "dead")}>{count(g.runs.length)}</a>,
             <Jobs ns={ns} of={g} />, <span class="error clip" title={g.error}><bdi>{g.error}</bdi></span>,
             <When at={g.runs[0]!.finish_time} />, <RunLink ns={ns} id={g.runs[0]!.id} />,
             can("operate") ? <button type="button" class="small" onClick={() => redriveGroup(g)}

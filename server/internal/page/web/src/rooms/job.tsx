@@ -1,5 +1,6 @@
-import { useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import { call, get, jobPath, nsPath, post, Problem } from "../api";
+import { hear } from "../live";
 import { nextTimes } from "../next";
 import { useAnswer, usePages } from "../query";
 import { go, jobHref, runHref, to } from "../router";
@@ -20,9 +21,18 @@ export function JobRoom({ ns, name }: { ns: string; name: string }) {
   const ours = (e: { job?: string }) => e.job === name;
   const job = useAnswer(path, (signal) => get<Job>(path, {}, signal), { every: 3000, on: ours });
   const [act, ask] = useState<Act>();
+  const [deleted, told] = useState<string>();
+  useEffect(() => hear((events) => {
+    const last = events.filter((e) => e.job === name && (e.type === "job.deleted" || e.type === "job.created")).pop();
+    if (last) told(last.type === "job.deleted" ? last.time : undefined);
+  }), [name]);
   const can = useCan(ns);
   const gone = job.problem?.status === 404;
   const j = gone ? undefined : job.data;
+  const acts = j ? actsOf(ns, j, can) : [];
+  const button = (a: Act) => (
+    <button key={a.title} type="button" class={a.danger ? "danger" : undefined} onClick={() => ask(a)} {...(a === acts[0] ? { "data-act": true } : {})}>{a.title}…</button>
+  );
   return (
     <>
       <div class="heading">
@@ -30,11 +40,12 @@ export function JobRoom({ ns, name }: { ns: string; name: string }) {
         {j && <Outcome of={j.status?.phase} />}
         <Copy text={name} what="the name" />
       </div>
-      {j && <p class="acts">{actsOf(ns, j, can).map((a, i) => (
-        <button key={a.title} type="button" class={a.danger ? "danger" : undefined} onClick={() => ask(a)} {...(i === 0 ? { "data-act": true } : {})}>{a.title}…</button>
-      ))}</p>}
-      {gone ? <div class="trouble" role="alert"><p><bdi>{sentence(job.problem!.detail)}</bdi> A job is removed when it has ended: it has run, its repeats
-        are used up or its ttl is over. Or somebody has deleted it. Its history, as far as it is kept, is below.</p></div>
+      {j && <p class="acts">
+        {acts.filter((a) => !a.danger).map(button)}
+        {can("store") && <><a class="button" href={to("edit", { job: name }, ns)}>Edit</a><a class="button" href={to("new", { from: name }, ns)}>Make a copy</a></>}
+        {acts.filter((a) => a.danger).map(button)}
+      </p>}
+      {gone ? <Gone ns={ns} name={name} says={job.problem!.detail} deleted={deleted} />
         : <Trouble of={job.problem} retry={job.reload} />}
       {!j && !job.problem && <Loading of="the job" />}
       {j && <About ns={ns} job={j} />}
@@ -51,6 +62,42 @@ export function JobRoom({ ns, name }: { ns: string; name: string }) {
         if (done) job.reload();
       }} />}
     </>
+  );
+}
+
+interface Entry { time?: string; principal?: string; action?: string; resource?: string; outcome?: string }
+
+// Gone says what became of a job that is not there any more, as far as anything tells: an event, a run that its deletion ended, the record
+// of who did what.
+function Gone({ ns, name, says, deleted }: { ns: string; name: string; says: string; deleted?: string }) {
+  const can = useCan(ns);
+  const path = `${jobPath(ns, name)}:runs`;
+  const last = useAnswer(`last ${path} ${deleted}`, async (signal) => (await get<{ runs?: Run[] }>(path, { page_size: 20 }, signal)).runs ?? []);
+  const record = useAnswer(`deletions ${path} ${deleted} ${can("administer")}`, async (signal) => {
+    if (!can("administer")) return undefined;
+    const found: Entry[] = [];
+    for (const action of ["DeleteJob", "DeleteJobs"]) {
+      const a = await get<{ entries?: Entry[] }>("/v1/audit", { namespace: ns, action, outcome: "ok", page_size: 1000 }, signal);
+      found.push(...(a.entries ?? []).filter((e) => action === "DeleteJob" ? e.resource === name : e.resource && name.startsWith(e.resource)));
+    }
+    return found.sort((a, b) => Date.parse(b.time ?? "") - Date.parse(a.time ?? ""))[0];
+  });
+  const newest = last.data?.[0];
+  const run = newest?.finish_time ?? newest?.scheduled_time;
+  // What was recorded or cancelled before its newest run was about an earlier job of the name.
+  const entry = record.data?.time && !(run && Date.parse(record.data.time) < Date.parse(run) - 1000) ? record.data : undefined;
+  const by = entry?.principal && entry.principal !== "anonymous" ? entry.principal : undefined;
+  const when = entry?.time ?? deleted ?? (newest?.reason === "deleted" ? newest.finish_time : undefined);
+  const history = newest ? "Its history, as far as it is kept, is below." : "";
+  return (
+    <div class="trouble" role="alert"><p>
+      {when ? <><strong>Deleted</strong>{by && <> by <bdi>{by}</bdi></>} <When at={when} />. {history}</>
+        : newest?.reason === "expired" ? <><strong>Ended</strong>: its life (ttl) was over. {history}</>
+        : <><bdi>{sentence(says)}</bdi> {newest
+          ? <>Its last run: {newest.status}, <When at={run} />. Nothing tells of a deletion, so most likely it has <strong>ended</strong>: it has run, its repeats are used up or its ttl
+            is over. But of a job that was deleted while it had no unfinished run, only the record of who did what tells. {history}</>
+          : "No run of it is kept: it has never been, was deleted before it ran, or its history is no longer kept."}</>}
+    </p></div>
   );
 }
 
@@ -71,7 +118,7 @@ function About({ ns, job }: { ns: string; job: Job }) {
       <div class="columns">
         <Panel title="Schedule">
           <p class="words">{words ? words[0]!.toUpperCase() + words.slice(1) : <code>{job.schedule}</code>}{job.schedule && <>, {zone}</>}</p>
-          {job.schedule && <p class="source"><code><bdi>{job.schedule}</bdi></code>{job.dst && <> dst: {job.dst}</>}</p>}
+          {job.schedule && <p class="source"><code><bdi>{job.schedule}</bdi></code>{job.dst && job.dst !== "safe" && <> dst: {job.dst}</>}</p>}
           {(job.except?.length || job.only?.length) ? (
             <p>{job.except?.length ? <>Not on <a href={to("calendars", {}, ns)}>{job.except.join(", ")}</a>. </> : null}
               {job.only?.length ? <>Only on <a href={to("calendars", {}, ns)}>{job.only.join(", ")}</a>.</> : null}</p>
@@ -85,12 +132,12 @@ function About({ ns, job }: { ns: string; job: Job }) {
             ["Labels", Object.keys(job.labels ?? {}).length > 0 && <Labels of={job.labels} />],
             ["Note", job.note && <bdi>{job.note}</bdi>],
             ["Limited with", job.concurrency_key && <bdi>{job.concurrency_key}</bdi>],
-            ["Priority", job.priority],
+            ["Priority", job.priority !== "normal" && job.priority],
             ["Generation", s.generation],
             ["Created", <When at={s.create_time} />],
             ["Changed", <When at={s.update_time} />],
             ["Begun", count(c.fired)], ["Succeeded", some(c.succeeded)], ["Dropped", some(c.dropped)],
-            ["Dead", some(c.dead) && <a href={to("runs", { status: "dead", prefix: job.name }, ns)}>{count(c.dead)}</a>],
+            ["Dead", some(c.dead) && <a href={to("runs", { status: "dead", job: job.name }, ns)}>{count(c.dead)}</a>],
             ["Cancelled", some(c.cancelled)], ["Skipped", some(c.skipped)], ["Late", some(c.late)], ["Failed attempts", some(c.failed)],
             ["Failures in a row", s.failures ? <span class="bad">{s.failures}</span> : undefined],
             ["Pending runs", s.pending_runs?.length ? plural(s.pending_runs.length, "run") : undefined],

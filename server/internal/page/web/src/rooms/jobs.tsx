@@ -64,7 +64,7 @@ export function JobsRoom({ ns }: { ns: string }) {
   const which = selected.size > 0 ? `${count(selected.size)} selected` : "all";
   return (
     <>
-      <h1>Jobs</h1>
+      <div class="heading"><h1>Jobs</h1>{can("store") && <a class="button" href={to("new", {}, ns)}>New job</a>}</div>
       <div class="filters" role="group" aria-label="Filters">
         <Field name="prefix" label="Name begins with" value={filter.prefix} set={(v) => setQuery({ prefix: v })} />
         <Field name="label" label="Label" value={filter.label} set={(v) => setQuery({ label: v })} />
@@ -82,7 +82,8 @@ export function JobsRoom({ ns }: { ns: string }) {
       {pages.items.length === 0 ? (
         pages.loading ? <Loading of="jobs" /> : !pages.problem && (
           <Nothing command={filtered ? undefined : `carillon job put hello --schedule '@every 1m' --worker mail --namespace ${ns}`}>
-            {filtered ? <>No job is like that.{filter.prefix && <Before ns={ns} prefix={filter.prefix} />}</> : "There are no jobs in this namespace yet. This makes one:"}
+            {filtered ? <>No job is like that.{filter.prefix && <Before ns={ns} prefix={filter.prefix} />}</>
+              : <>There are no jobs in this namespace yet. {can("store") && <><a href={to("new", {}, ns)}>Make one in a form</a>, or </>}by this command:</>}
           </Nothing>
         )
       ) : (

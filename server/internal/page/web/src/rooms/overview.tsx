@@ -7,7 +7,7 @@ import { go, runHref, setQuery, to, usePlace } from "../router";
 import { clock, count, exact, local, plural, span } from "../time";
 import type { Cluster, Job, Queue, Run, Worker } from "../types";
 import { Amount, Loading, Nothing, Outcome, Panel, Simple, Trouble, When } from "../ui";
-import { grouped, Jobs, listed, prefixOf } from "./dead";
+import { grouped, Jobs, leadTo, listed } from "./dead";
 import { backlog, queuesOf, stateOf, unfinished } from "./queues";
 import { lateness } from "./runs";
 
@@ -107,7 +107,7 @@ export function Overview({ ns }: { ns: string }) {
               empty={<Nothing>Nothing has failed in the last {name}.</Nothing>}
               rows={failures.slice(0, 12).map((g) => ({
                 key: g.job + g.error, cells: [
-                  <a class="number bad" href={to("runs", { status: "failed,dead", prefix: prefixOf(g.jobs), from: since }, ns)}>{count(g.runs.length)}</a>, <Jobs ns={ns} of={g} />,
+                  <a class="number bad" href={leadTo(ns, g, "failed,dead", since)}>{count(g.runs.length)}</a>, <Jobs ns={ns} of={g} />,
                   <span class="error clip" title={g.error}><bdi>{g.error}</bdi></span>, <a href={runHref(ns, g.runs[0]!.id)}><When at={g.runs[0]!.finish_time} /></a>,
                 ],
               }))} />

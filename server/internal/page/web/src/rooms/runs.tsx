@@ -1,5 +1,5 @@
 import { useState } from "preact/hooks";
-import { get, nsPath, runPath, post } from "../api";
+import { get, jobPath, nsPath, runPath, post } from "../api";
 import { ActingOnMany, type Many } from "../bulk";
 import { usePages } from "../query";
 import { runHref, setQuery, usePlace } from "../router";
@@ -57,12 +57,13 @@ export function RunsRoom({ ns }: { ns: string }) {
   const value = (name: string) => query.get(name) ?? "";
   const filter = {
     status: value("status").split(",").filter(Boolean), prefix: value("prefix"), queue: value("queue"), kind: value("kind"),
-    label: value("label"), error: value("error"), from: value("from"), until: value("until"),
+    label: value("label"), job: value("job"), error: value("error"), from: value("from"), until: value("until"),
   };
   const late = value("late") === "" ? NaN : ofDuration(value("late"));
   const key = `runs ${ns} ${JSON.stringify(filter)} ${late}`;
   const pages = usePages<Run>(key, async (token, signal) => {
-    const a = await get<{ runs?: Run[]; next_page_token?: string }>(`${nsPath(ns)}/runs`, { ...filter, page_size: 500, page_token: token }, signal);
+    const { job, ...query } = filter;
+    const a = await get<{ runs?: Run[]; next_page_token?: string }>(job ? `${jobPath(ns, job)}:runs` : `${nsPath(ns)}/runs`, { ...query, page_size: 500, page_token: token }, signal);
     const runs = a.runs ?? [];
     return { items: Number.isNaN(late) ? runs : runs.filter((r) => (lateness(r) ?? 0) > late), next: a.next_page_token ?? "" };
   }, (e) => e.type.startsWith("run."));
@@ -122,6 +123,7 @@ export function RunsRoom({ ns }: { ns: string }) {
           {can("operate") && cancels && <button type="button" class="danger" onClick={() => ask("cancel")}>Cancel {which}…</button>}
         </span>
       </div>
+      {filter.job && <p class="changes">Only of the job <JobLink ns={ns} name={filter.job} /> <button type="button" onClick={() => setQuery({ job: undefined })}>Any job</button></p>}
       {(filter.from || filter.until) && (
         <p class="changes">{filter.from && `From ${exactOf(filter.from)}`} {filter.until && `until ${exactOf(filter.until)}`}{" "}
           <button type="button" onClick={() => setQuery({ from: undefined, until: undefined })}>Any time</button></p>

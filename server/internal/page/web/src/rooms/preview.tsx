@@ -1,0 +1,52 @@
+// When a schedule would fire: in words, and its next times.
+import { useEffect, useState } from "preact/hooks";
+import { call } from "../api";
+import { useAnswer, type Answer } from "../query";
+import { exact, relative, startOfDay } from "../time";
+import { Loading, Trouble } from "../ui";
+import { inWords } from "../words";
+import { NextTimes } from "./times";
+
+// Asked is a schedule as it is typed in.
+export interface Asked { schedule: string; time_zone: string; dst: string; from?: string; due_time?: string; except: string[]; only: string[] }
+
+export interface Previewed extends Answer<string[] | undefined> { asked: Asked }
+
+// usePreview asks when a schedule would fire, as soon as nobody has typed for a moment. Without a schedule it is when a job runs once.
+export function usePreview(ns: string, asked: Asked, count: number): Previewed {
+  const [waited, wait] = useState(asked);
+  const text = JSON.stringify(asked);
+  useEffect(() => {
+    const timer = setTimeout(() => wait(JSON.parse(text) as Asked), 250);
+    return () => clearTimeout(timer);
+  }, [text]);
+  const times = useAnswer(`preview ${ns} ${count} ${JSON.stringify(waited)}`, async (signal) => {
+    const schedule = waited.schedule.trim(), due = waited.due_time?.trim();
+    if (schedule === "" && !due) return undefined;
+    const rules = schedule === "" ? {} : { schedule: waited.schedule, dst: waited.dst || undefined, namespace: ns, except: waited.except, only: waited.only };
+    const a = await call<{ times?: string[] }>("POST", "/v1/schedules:preview", {
+      signal, body: {
+        ...rules, time_zone: waited.time_zone || undefined, count: schedule === "" ? 1 : count, due_time: due || undefined,
+        from: startOfDay(waited.from ?? "", waited.time_zone) || undefined,
+      },
+    });
+    return a.times ?? [];
+  });
+  return { ...times, asked: waited };
+}
+
+// Preview shows it. Quiet: what is wrong is told elsewhere.
+export function Preview({ of, quiet }: { of: Previewed; quiet?: boolean }) {
+  const { asked } = of;
+  const words = asked.schedule ? inWords(asked.schedule, asked.time_zone) : undefined;
+  return (
+    <>
+      {words && !of.problem && <p class="words" role="status">{words[0]!.toUpperCase() + words.slice(1)}</p>}
+      {!quiet && <Trouble of={of.problem} />}
+      {of.loading && !of.data && <Loading of="times" />}
+      {of.data && (of.data.length === 0 ? <p>It never fires.</p>
+        : asked.schedule === "" ? <p>It runs once, {relative(Date.parse(of.data[0]!))}: {exact(Date.parse(of.data[0]!))}.</p>
+        : <NextTimes times={of.data} zone={asked.time_zone || "UTC"} from={asked.from ? Date.parse(startOfDay(asked.from, asked.time_zone)) : undefined} />)}
+    </>
+  );
+}
