@@ -155,7 +155,8 @@ func (n *Node) start(ctx context.Context) error {
 	}
 	n.metrics.Watch(telemetry.Sources{
 		Queues: n.hub.Queues, Workers: n.hub.Workers, Load: n.load,
-		Limits: n.limits, Rates: func() []telemetry.Rate { return ratesOf(n.engine) }, Backlog: n.engine.Backlog, Dead: n.engine.Dead, Missing: n.engine.Missing,
+		Limits: n.limits, Rates: func() []telemetry.Rate { return ratesOf(n.engine) },
+		Backlog: n.engine.Backlog, Dead: n.engine.Dead, Missing: n.engine.Missing,
 		Jobs: n.engine.JobsByPhase, Now: c.Now,
 		Backfills: n.backfills, Partitions: n.partitions, Trouble: n.trouble.Lasts,
 		Damaged: n.trouble.DamagedTables, Requests: n.requests,
