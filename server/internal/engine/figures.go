@@ -17,6 +17,9 @@ type figures struct {
 	tallies atomic.Pointer[[]partition.Tally]
 	// The permits that the partition hands out as the home of limits; refreshed once a second, in a cluster.
 	uses atomic.Pointer[[]permit.Use]
+	// The rates of which the partition has handed out permits, as their home, and what waits for permits of
+	// rates; refreshed once a second.
+	rates atomic.Pointer[rateFigures]
 	// The last batch of the term that changed which queues have parked runs; see [partition.Queues.Recorded].
 	recorded atomic.Uint64
 	// When the store began to write a batch, by Engine.elapsed; 0 = no write is under way.
@@ -57,5 +60,6 @@ func (f *figures) clear() {
 	f.waiting.Store(nil)
 	f.tallies.Store(nil)
 	f.uses.Store(nil)
+	f.rates.Store(nil)
 	f.recorded.Store(0)
 }

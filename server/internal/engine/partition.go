@@ -237,6 +237,7 @@ func (p *partitionRunner) poll(now int64) bool {
 	p.showWaiting()
 	p.showTallies()
 	showUses(p)
+	showRates(p)
 	p.checkDependencies(now)
 	p.askForWaiters()
 	p.m.Permits.WaitAgain()

@@ -58,6 +58,28 @@ func (p *Permits) InLine() []InLine {
 	return slices.SortedFunc(maps.Values(by), func(a, b InLine) int { return a.Queue.Compare(b.Queue) })
 }
 
+// RateLine is how many runs wait for a permit of a rate in one partition, in memory.
+type RateLine struct {
+	delivery.Limit
+	N int
+}
+
+// RateLines returns what waits for permits of rates, ordered by limit, as [Permits.InLine] counts it.
+func (p *Permits) RateLines() []RateLine {
+	by := map[delivery.Limit]int{}
+	for key, l := range p.lines {
+		if key.IsRate() && len(l.list) > 0 {
+			by[key.Limit] += len(l.list)
+		}
+	}
+	out := make([]RateLine, 0, len(by))
+	for l, n := range by {
+		out = append(out, RateLine{l, n})
+	}
+	slices.SortFunc(out, func(a, b RateLine) int { return a.Limit.Compare(b.Limit) })
+	return out
+}
+
 // begin counts an attempt that holds a permit.
 func (ts tallies) begin(l delivery.Limit) {
 	if t := ts.of(l); t != nil {

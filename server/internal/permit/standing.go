@@ -75,6 +75,26 @@ func (h *Home) Uses() []Use {
 	return uses(h.accounts, func(a *account) int { return a.sum })
 }
 
+// RateUse is how many permits of a rate are left to be handed out.
+type RateUse struct {
+	delivery.Limit
+	Left int
+}
+
+// Rates returns the rates of which permits were handed out, ordered. Of all others everything is left.
+func (h *Home) Rates() (out []RateUse) {
+	for l, a := range h.accounts {
+		if a.fills == nil {
+			continue
+		}
+		if n, limited := h.inBucket(a); limited {
+			out = append(out, RateUse{l, max(0, n-a.sum)})
+		}
+	}
+	slices.SortFunc(out, func(a, b RateUse) int { return a.Limit.Compare(b.Limit) })
+	return out
+}
+
 func uses[V any](of map[delivery.Limit]V, held func(V) int) []Use {
 	out := make([]Use, 0, len(of))
 	for l, v := range of {

@@ -155,7 +155,8 @@ func (n *Node) start(ctx context.Context) error {
 	}
 	n.metrics.Watch(telemetry.Sources{
 		Queues: n.hub.Queues, Workers: n.hub.Workers, Load: n.load,
-		Limits: n.limits, Backlog: n.engine.Backlog, Dead: n.engine.Dead, Missing: n.engine.Missing,
+		Limits: n.limits, Rates: func() []telemetry.Rate { return ratesOf(n.engine) },
+		Backlog: n.engine.Backlog, Dead: n.engine.Dead, Missing: n.engine.Missing,
 		Jobs: n.engine.JobsByPhase, Now: c.Now,
 		Backfills: n.backfills, Partitions: n.partitions, Trouble: n.trouble.Lasts,
 		Damaged: n.trouble.DamagedTables, Requests: n.requests,
@@ -200,6 +201,16 @@ func (n *Node) limits() []telemetry.Limit {
 	all := make([]telemetry.Limit, len(uses))
 	for i, u := range uses {
 		all[i] = telemetry.Limit(u)
+	}
+	return all
+}
+
+// ratesOf returns how the rates stand.
+func ratesOf(e *engine.Engine) []telemetry.Rate {
+	uses := e.RateUses()
+	all := make([]telemetry.Rate, len(uses))
+	for i, u := range uses {
+		all[i] = telemetry.Rate(u)
 	}
 	return all
 }

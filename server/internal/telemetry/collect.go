@@ -21,6 +21,7 @@ type Sources struct {
 	Backlog    func() map[delivery.Queue]delivery.Backlog
 	Dead       func() map[string]int // by namespace
 	Limits     func() []Limit        // of concurrency keys, ordered
+	Rates      func() []Rate         // ordered
 	Missing    func() int            // names that jobs wait for and that no job has
 	Jobs       func() map[carillon.Phase]int
 	Backfills  func() int // that have not ended
@@ -33,7 +34,7 @@ type Sources struct {
 
 // Watch adds the figures of the sources, once.
 func (m *Metrics) Watch(s Sources) {
-	m.registry.MustRegister(&collector{sources: s, metrics: m, limits: newLimits()})
+	m.registry.MustRegister(&collector{sources: s, metrics: m, limits: newLimits(), rates: newLimits()})
 }
 
 // maxQueues is the most queues, and the most namespaces, of one reading.
@@ -44,6 +45,7 @@ type collector struct {
 	sources Sources
 	metrics *Metrics
 	limits  *limits
+	rates   *limits
 }
 
 // Describe implements prometheus.Collector.
@@ -103,6 +105,7 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 		show(limitHeld, l.Held, l.Namespace, l.Key)
 		show(limitOf, l.Of, l.Namespace, l.Key)
 	}
+	c.showRates(show)
 	c.queues(out, show)
 }
 

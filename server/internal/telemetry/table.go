@@ -30,6 +30,9 @@ const (
 	deadRuns      = "carillon_dead_runs"
 	limitHeld     = "carillon_limit_held"
 	limitOf       = "carillon_limit_of"
+	rateWaiting   = "carillon_rate_waiting"
+	rateLeft      = "carillon_rate_left"
+	rateBurst     = "carillon_rate_burst"
 	missingJobs   = "carillon_missing_jobs"
 	jobsByPhase   = "carillon_jobs"
 	backfills     = "carillon_backfills"
@@ -145,6 +148,11 @@ var table = []Metric{
 	{limitHeld, gauge, ofLimit,
 		"Permits of a concurrency key that are handed out, at the node that counts them; `_other` sums up all keys but the first 200."},
 	{limitOf, gauge, ofLimit, "Permits that the key has, its limit; keys as with those that are handed out."},
+	{rateWaiting, gauge, ofLimit,
+		"Due runs in memory that a rate holds back, of the node's partitions; without a key the rate is the quota `runs` of the namespace; `_other` sums up all rates but the first 200."},
+	{rateLeft, gauge, ofLimit,
+		"Attempts that may begin at once under a rate, at the node that counts them; 0 while it holds runs back. Keys as with those that wait."},
+	{rateBurst, gauge, ofLimit, "The most attempts that can be left of the rate, its burst; keys as with those that wait."},
 	{missingJobs, gauge, nil,
 		"Waits (`depends_on`) for jobs that do not exist, a job and a name once, of the node's partitions; about a minute old."},
 	{jobsByPhase, gauge, []string{"phase"},

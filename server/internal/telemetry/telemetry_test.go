@@ -83,6 +83,10 @@ func busy(queues int) *telemetry.Metrics {
 		Limits: func() []telemetry.Limit {
 			return []telemetry.Limit{{Limit: delivery.Limit{Namespace: "ns", Key: "db"}, Held: 1, Of: 2}}
 		},
+		Rates: func() []telemetry.Rate {
+			return []telemetry.Rate{{Namespace: "ns", Home: true, Left: 3, Burst: 9, Waiting: 2},
+				{Namespace: "ns", Key: "far", Waiting: 7}}
+		},
 		Missing: func() int { return 4 }, Backfills: func() int { return 3 },
 		Jobs: func() map[carillon.Phase]int { return map[carillon.Phase]int{carillon.PhasePaused: 6} },
 		Now:  func() time.Time { return now },
@@ -142,6 +146,8 @@ func TestWhatIsCounted(t *testing.T) {
 		`carillon_api_call_seconds_count{api="rest",method="PutJob"} 1`,
 		"carillon_unserved_queues 1", `carillon_limit_held{key="db",namespace="ns"} 1`,
 		`carillon_limit_of{key="db",namespace="ns"} 2`,
+		`carillon_rate_waiting{key="",namespace="ns"} 2`, `carillon_rate_left{key="",namespace="ns"} 3`,
+		`carillon_rate_burst{key="",namespace="ns"} 9`, `carillon_rate_waiting{key="far",namespace="ns"} 7`,
 		`carillon_queue_silent_consumers{kind="worker",namespace="ns",queue="q0000"} 1`,
 		`carillon_queue_depth{kind="worker",namespace="ns",queue="q0000"} 7`,
 		`carillon_queue_permits_awaited{kind="worker",namespace="ns",queue="q0000"} 6`,
@@ -154,6 +160,14 @@ func TestWhatIsCounted(t *testing.T) {
 		if !strings.Contains(text, "\n"+line+"\n") && !strings.Contains(text, "\n"+line+" ") {
 			t.Errorf("%q is not in:\n%s", line, text)
 		}
+	}
+}
+
+// TestOnlyTheHomeOfARateShowsItsPermits: over all nodes each is there once.
+func TestOnlyTheHomeOfARateShowsItsPermits(t *testing.T) {
+	if text := read(busy(1)); strings.Contains(text, `carillon_rate_left{key="far"`) ||
+		strings.Contains(text, `carillon_rate_burst{key="far"`) {
+		t.Error("permits are shown of a rate whose home is elsewhere")
 	}
 }
 

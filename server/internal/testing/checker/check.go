@@ -96,6 +96,7 @@ func (c *check) whole() {
 	calls.batches()
 	lapseRules{c}.mixed()
 	limitRules{c}.limits()
+	rateRules{c}.kept()
 	daprRules{c}.gates()
 	silence.silent()
 	silence.begins()

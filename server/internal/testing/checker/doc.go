@@ -52,6 +52,7 @@
 //	S17  what was lost is nowhere                     check_lapse.go
 //	S18  a paused queue hands nothing out             check_paused.go
 //	S19  what calendars exclude does not run          check_excluded.go
+//	S20  no more attempts begin than a rate allows    check_rates.go
 //	I11  retries are counted and spaced               check_retries.go
 //	S2, S9, S10, I11, L1, L3 of jobs of Dapr          check_dapr.go
 //	L1   nothing is late without an excuse            expect.go, times.go

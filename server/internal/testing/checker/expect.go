@@ -176,6 +176,9 @@ func (w *world) own(j *job, e *effect) []span {
 	if e.job.ConcurrencyKey != "" {
 		out = w.taken(key{j.namespace, e.job.ConcurrencyKey})
 	}
+	if rates := w.rationed(j.namespace, e.job); len(rates) > 0 {
+		out = merged(slices.Concat(out, rates))
+	}
 	if isDapr(e.job) {
 		out = merged(slices.Concat(out, w.gated(j.namespace, e.job)))
 	}

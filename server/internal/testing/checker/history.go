@@ -118,7 +118,17 @@ type Op struct {
 	From         time.Time      `json:",omitzero"`  // of backfill: the first time, inclusive
 	To           time.Time      `json:",omitzero"`  // of backfill: the last time, inclusive
 	Limits       map[string]int `json:",omitempty"` // of put-namespace: attempts in force by concurrency key
-	Answer       Answer         `json:",omitzero"`
+	// of put-namespace: how often attempts may begin, by concurrency key; "" is all of the namespace
+	Rates  map[string]Rate `json:",omitempty"`
+	Answer Answer          `json:",omitzero"`
+}
+
+// Rate is how often attempts may begin: in any time W at most Burst + W·Count/Period, over all nodes,
+// whatever fails.
+type Rate struct {
+	Count  int
+	Period time.Duration
+	Burst  int
 }
 
 // Answer is what an operation was told. Fields that its kind does not have stay zero.

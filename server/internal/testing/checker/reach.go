@@ -203,7 +203,7 @@ func (r *reach) clocks(j *job) []*Fault {
 // suffer: the tokens of a concurrency key are kept in one of them, the success that it comes after in
 // another.
 func (r *reach) bad(j *job) []span {
-	wide := j == nil || slices.ContainsFunc(j.effects, func(e *effect) bool {
+	wide := j == nil || r.rated(j.namespace) || slices.ContainsFunc(j.effects, func(e *effect) bool {
 		return e.job != nil && (e.vague || e.job.ConcurrencyKey != "" || len(e.job.After) > 0 ||
 			r.named(j.namespace, e.job.Queue))
 	})

@@ -39,7 +39,7 @@ type Verdict struct {
 	windows []must
 }
 
-// Violation is a broken invariant (S1 … S17, L1 … L4, I11); each is where it is checked.
+// Violation is a broken invariant (S1 … S20, L1 … L4, I11); each is where it is checked.
 type Violation struct {
 	Invariant string
 	Job       string
@@ -56,9 +56,11 @@ type Tally struct {
 	// Musts: times that had to run; Skipped: those of them with a record that says why not
 	Starts, Runs, Musts, Skipped int
 	Duplicates, Unjustified      int // attempts after the first
-	Epochs, StaleRefused         int
-	InfoApplied, InfoNot         int           // operations of unknown outcome
-	Overlap                      time.Duration // longest certain overlap of runs that must not
+	// attempts surely under a rate, and those of them that left less than one in its bucket
+	Rated, RateNear      int
+	Epochs, StaleRefused int
+	InfoApplied, InfoNot int           // operations of unknown outcome
+	Overlap              time.Duration // longest certain overlap of runs that must not
 }
 
 // Lateness is how late runs began that had to.

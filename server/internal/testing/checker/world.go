@@ -26,6 +26,7 @@ type world struct {
 	lapses  *lapses
 	scarce  map[key][]span     // when the tokens of a concurrency key may have been taken; see taken
 	crammed map[gateKey][]span // see gated
+	rations map[key][]span     // see rationed
 }
 
 // span is a stretch of time, its end exclusive.
@@ -78,7 +79,8 @@ func (r *run) first() *Attempt { return r.attempts[0] }
 // index reads a history once.
 func index(h *History) *world {
 	w := &world{h: h, k: h.Constants.withDefaults(), jobs: map[key]*job{}, runs: map[string]*run{},
-		scarce: map[key][]span{}, crammed: map[gateKey][]span{}}
+		scarce: map[key][]span{}, crammed: map[gateKey][]span{},
+		rations: map[key][]span{}}
 	w.reach, w.lapses = &reach{world: w, badAt: map[int][]span{}}, &lapses{world: w}
 	w.lapses.losses()
 	w.indexOps()

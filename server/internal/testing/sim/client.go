@@ -39,7 +39,7 @@ func (c *client) do(i int, o *Op) {
 	rec := checker.Op{
 		Kind: o.Kind, Client: fmt.Sprintf("client%d",
 			c.number), Namespace: o.Namespace, Job: o.Job, Spec: o.Spec, Fields: o.Fields,
-		IfAbsent: o.IfAbsent, CatchUp: o.CatchUp, Limits: o.Limits,
+		IfAbsent: o.IfAbsent, CatchUp: o.CatchUp, Limits: o.Limits, Rates: o.Rates,
 	}
 	k := c.known[o.Namespace+"/"+o.Job]
 	key := carillon.Key{Namespace: o.Namespace, Name: o.Job}
@@ -151,7 +151,7 @@ func (c *client) doMore(o *Op, rec checker.Op, key carillon.Key, k known) {
 		})
 	case checker.PutNamespace:
 		c.ask(rec, func(ctx context.Context, api Scheduler, _ *checker.Answer) error {
-			_, err := api.PutNamespace(ctx, carillon.Namespace{Name: o.Namespace, ConcurrencyLimits: o.Limits})
+			_, err := api.PutNamespace(ctx, o.settings())
 			return err
 		})
 	default:

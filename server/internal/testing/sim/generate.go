@@ -33,6 +33,8 @@ type Profile struct {
 	Work    time.Duration // Plan.Work
 
 	FireCritical bool // Plan.FireCritical
+
+	Rated bool // rates are set: of the key of the limit, which half the jobs have, and of namespaces
 }
 
 // Weight is how often an operation is drawn.
@@ -88,7 +90,8 @@ var Profiles = map[string]Profile{Chaos.Name: Chaos, Quiet.Name: Quiet, Clocks.N
 	SidecarsAtEase.Name: SidecarsAtEase, SidecarsMove.Name: SidecarsMove,
 	Lapses.Name: Lapses, Doubts.Name: Doubts, Pauses.Name: Pauses, Failovers.Name: Failovers,
 	Halts.Name: Halts, HaltsOfACluster.Name: HaltsOfACluster, Dates.Name: Dates,
-	DatesOfACluster.Name: DatesOfACluster, Away.Name: Away}
+	DatesOfACluster.Name: DatesOfACluster, Away.Name: Away,
+	Rates.Name: Rates, RatesOfACluster.Name: RatesOfACluster}
 
 // jobsPerClient is how many names a client mostly works with. Some names are used by several.
 const jobsPerClient = 6
@@ -302,6 +305,8 @@ func (g *generator) client(number int) {
 		o := &ops[i]
 		o.Job = g.name(number)
 		switch {
+		case i == 0 && g.Rated && number%3 == 0: // from the beginning there are rates
+			o.At, o.Kind = 0, checker.PutNamespace
 		case o.Kind == checker.Put && i > 0, g.oneIn(8):
 		case i == 0:
 			o.Kind = checker.Put
@@ -394,6 +399,9 @@ func (g *generator) fill(o *Op) {
 		}
 	case checker.PutNamespace:
 		o.Job, o.Limits = "", map[string]int{"licence": g.limit()}
+		if g.Rated {
+			o.Limits, o.Rates = nil, g.rates()
+		}
 	}
 }
 

@@ -118,7 +118,7 @@ func (g *generator) policy() checker.Policy {
 
 // limited draws whether a job has the key of the limit.
 func (g *generator) limited() bool {
-	if g.Limited != nil {
+	if g.Limited != nil || g.Rated {
 		return g.oneIn(2)
 	}
 	return g.oneIn(8)

@@ -44,7 +44,7 @@ func TestMutants(t *testing.T) {
 	}
 	for _, m := range slices.Concat(mutants, policyMutants, doubtMutants, clusterMutants,
 		lapseMutants, sleepMutants, unfitMutants, gateMutants, haltMutants,
-		dateMutants, awayMutants) {
+		dateMutants, awayMutants, rateMutants) {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
 			most := uint64(200)

@@ -51,6 +51,8 @@ type Op struct {
 	From, To  time.Duration  `json:",omitempty"` // of a backfill: before the operation
 	Rate      float64        `json:",omitempty"` // of a backfill
 	Limits    map[string]int `json:",omitempty"` // of put-namespace
+	// of put-namespace, by concurrency key; "" is the quota of the namespace
+	Rates map[string]checker.Rate `json:",omitempty"`
 }
 
 // BatchJob is a job of a batch.

@@ -24,8 +24,8 @@ func Trace(h *checker.History) []string {
 		o := &h.Ops[i]
 		a := o.Answer
 		a.NextRun = a.NextRun.UTC()
-		add(o.Invoke, "op %s %s %s/%s %v return %v %s %q answer %+v", o.Client, o.Kind, o.Namespace, o.Job,
-			o.Limits, since(o.Return),
+		add(o.Invoke, "op %s %s %s/%s %v %v return %v %s %q answer %+v", o.Client, o.Kind, o.Namespace, o.Job,
+			o.Limits, o.Rates, since(o.Return),
 			o.Outcome, o.Error, a)
 	}
 	for i := range h.Attempts {
