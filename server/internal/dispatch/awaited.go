@@ -2,9 +2,9 @@ package dispatch
 
 import "github.com/carillonhq/carillon/server/internal/delivery"
 
-// An attempt that a consumer at a broker completes ends its delivery when the broker has it, and is in force for
-// long after that. Credits do not bound how many those are, so a second bound does: slots are given only as far as
-// there is room for one more such attempt in its queue on this node.
+// An attempt that a consumer at a broker completes ends its delivery when the broker has it, and is in force
+// for long after that. Credits do not bound how many those are, so a second bound does: slots are given only
+// as far as there is room for one more such attempt in its queue on this node.
 
 // Bounded is a consumer that bounds how many attempts of its queue may await their completion on this node.
 type Bounded interface {
@@ -58,8 +58,8 @@ func (h *Hub) forgetAwaited(n *notifications, p int) {
 	}
 }
 
-// mostAwaited returns how many attempts of the queue may await their completion; bounded is false if that does not
-// matter.
+// mostAwaited returns how many attempts of the queue may await their completion; bounded is false if that does
+// not matter.
 func (q *queue) mostAwaited() (most int, bounded bool) {
 	if !q.opened || len(q.subscriptions) == 0 {
 		return 0, false

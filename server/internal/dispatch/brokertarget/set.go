@@ -186,8 +186,8 @@ func (s *Set) inFlight(kind, name string) int {
 	return 1
 }
 
-// mostAwaited is how many attempts of a queue of a broker may await their completion. Nothing is sent to a broker
-// that is not there.
+// mostAwaited is how many attempts of a queue of a broker may await their completion. Nothing is sent to a
+// broker that is not there.
 func (s *Set) mostAwaited(kind, name string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -14,7 +14,8 @@ import (
 	"testing"
 )
 
-// RabbitMQ is a node of RabbitMQ, alone or of a cluster. Its user guest, with the password guest, may do anything.
+// RabbitMQ is a node of RabbitMQ, alone or of a cluster. Its user guest, with the password guest, may do
+// anything.
 type RabbitMQ struct {
 	Port   int
 	Folder string // of its data and its settings
