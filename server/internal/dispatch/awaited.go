@@ -58,8 +58,8 @@ func (h *Hub) forgetAwaited(n *notifications, p int) {
 	}
 }
 
-// mostAwaited returns how many attempts of the queue may await their completion; bounded is false if that does
-// not matter.
+// mostAwaited returns how many attempts of the queue may await their completion; bounded is false if that
+// does not matter.
 func (q *queue) mostAwaited() (most int, bounded bool) {
 	if !q.opened || len(q.subscriptions) == 0 {
 		return 0, false

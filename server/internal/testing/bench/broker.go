@@ -103,8 +103,8 @@ func (k Broker) measure(ctx context.Context, b *Bench, l *ledger, start time.Tim
 	return r, err
 }
 
-// arrive waits until the broker has as many messages, or no more come. It asks the broker and not the node: to
-// say whether jobs are left, the node passes by all those that have ended, which took up to a fifth of its
+// arrive waits until the broker has as many messages, or no more come. It asks the broker and not the node:
+// to say whether jobs are left, the node passes by all those that have ended, which took up to a fifth of its
 // time.
 func (k Broker) arrive(ctx context.Context, most int64) error {
 	const quiet = 2 * time.Second
@@ -127,8 +127,8 @@ func (k Broker) arrive(ctx context.Context, most int64) error {
 	}
 }
 
-// wait waits until all jobs have ended: those that have are gone. A run that failed is a matter of the ledger,
-// a job that does not end is not.
+// wait waits until all jobs have ended: those that have are gone. A run that failed is a matter of the
+// ledger, a job that does not end is not.
 func (k Broker) wait(ctx context.Context, b *Bench, l *ledger) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute+time.Duration(k.Jobs)*2*time.Millisecond)
 	defer cancel()
