@@ -67,6 +67,7 @@ type entry struct {
 	User            string    `yaml:"user"`
 	PasswordFile    string    `yaml:"password_file"`
 	InFlight        *int      `yaml:"in_flight"`
+	Awaiting        *int      `yaml:"awaiting"`
 	SASL            string    `yaml:"sasl"`
 	VirtualHost     string    `yaml:"virtual_host"`
 	Core            bool      `yaml:"core"`
@@ -143,9 +144,12 @@ func (r *reader) broker(name string, e *entry) (b brokertarget.Broker, err error
 	b.Settings = broker.Settings{Kind: e.Kind, Addresses: e.Addresses, User: e.User, SASL: e.SASL,
 		VirtualHost: e.VirtualHost, Core: e.Core, Database: e.Database, MaxLength: e.MaxLength,
 		MaxMessage: e.MaxMessage,
-		InFlight:   brokertarget.DefaultInFlight}
+		InFlight:   brokertarget.DefaultInFlight, Awaiting: brokertarget.DefaultAwaiting}
 	if e.InFlight != nil {
 		b.InFlight = *e.InFlight
+	}
+	if e.Awaiting != nil {
+		b.Awaiting = *e.Awaiting
 	}
 	if e.Kind == "amqp" && b.VirtualHost == "" {
 		b.VirtualHost = "/"
@@ -299,6 +303,8 @@ func (e *entry) check() error {
 	switch {
 	case e.InFlight != nil && (*e.InFlight < 1 || *e.InFlight > brokertarget.MaxInFlight):
 		return fmt.Errorf("in_flight: %d is not between 1 and %d", *e.InFlight, brokertarget.MaxInFlight)
+	case e.Awaiting != nil && (*e.Awaiting < 1 || *e.Awaiting > brokertarget.MaxAwaiting):
+		return fmt.Errorf("awaiting: %d is not between 1 and %d", *e.Awaiting, brokertarget.MaxAwaiting)
 	case e.User == "" && e.PasswordFile != "" && e.Kind != "redis":
 		return errors.New("password_file: there is no user")
 	case e.User != "" && e.PasswordFile == "":

@@ -34,6 +34,7 @@ brokers:
     sasl: scram-sha-512
     tls: {}
     in_flight: 10
+    awaiting: 20
     max_message: 2000000
   rabbit:
     kind: amqp
@@ -58,10 +59,11 @@ func TestRead(t *testing.T) {
 	}
 	k, a, n, r := all.Brokers["events"], all.Brokers["rabbit"], all.Brokers["bus"], all.Brokers["cache"]
 	if k.Kind != "kafka" || len(k.Addresses) != 2 || k.User != "me" || k.Password != "secret " || k.TLS == nil ||
-		k.SASL != "scram-sha-512" || k.InFlight != 10 || k.MaxMessage != 2_000_000 {
+		k.SASL != "scram-sha-512" || k.InFlight != 10 || k.Awaiting != 20 || k.MaxMessage != 2_000_000 {
 		t.Errorf("%+v", k)
 	}
-	if a.VirtualHost != "/" || a.InFlight != brokertarget.DefaultInFlight || a.TLS != nil {
+	if a.VirtualHost != "/" || a.InFlight != brokertarget.DefaultInFlight || a.TLS != nil ||
+		a.Awaiting != brokertarget.DefaultAwaiting {
 		t.Errorf("%+v", a)
 	}
 	if !n.Core || n.Credentials != "c" || r.Database != 3 || r.MaxLength != 1000 || r.Password != "secret " {
@@ -125,6 +127,7 @@ func TestFaults(t *testing.T) {
 		one(nats + "password_file: brokers.yaml"):                  "brokers.x.password_file: there is no user",
 		one(nats + "user: u, password_file: none"):                 "brokers.x.password_file: open ",
 		one(nats + "in_flight: 0"):                                 "brokers.x.in_flight: 0 is not between 1 and 100000",
+		one(nats + "awaiting: 0"):                                  "brokers.x.awaiting: 0 is not between 1 and 10000000",
 		one("kind: nats, addresses: [a]"):                          `brokers.x.addresses[0]: "a" is not host:port`,
 		one("kind: kafka, addresses: [a:1], sasl: plain"):          "brokers.x.sasl: give it together with user",
 		one("kind: redis, addresses: [a:1], database: -1"):         "brokers.x.database: -1 is negative",

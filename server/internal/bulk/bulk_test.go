@@ -25,6 +25,7 @@ func (nobody) Offer(delivery.Owner, []delivery.Waiting)          {}
 func (nobody) Deliver(int, []delivery.Delivery, []delivery.Rest) {}
 func (nobody) Cancel([]delivery.Cancel)                          {}
 func (nobody) Forget(int)                                        {}
+func (nobody) Awaited(int, []delivery.Awaited)                   {}
 func (nobody) SetPaused([]delivery.Queue)                        {}
 
 // calls are an engine's, some of which are changed.

@@ -379,4 +379,5 @@ func (noConsumers) Cancel([]delivery.Cancel) {}
 
 func (noConsumers) Forget(int) {}
 
-func (noConsumers) SetPaused([]delivery.Queue) {}
+func (noConsumers) Awaited(int, []delivery.Awaited) {}
+func (noConsumers) SetPaused([]delivery.Queue)      {}

@@ -29,6 +29,12 @@ type Rest struct {
 	Head   Head // of these
 }
 
+// Awaited is how many attempts of a queue a partition has in force that a consumer at a broker completes.
+type Awaited struct {
+	Queue Queue
+	N     int
+}
+
 // Owner is a partition under one term of this node.
 type Owner struct {
 	Partition    int

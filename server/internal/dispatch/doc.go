@@ -42,4 +42,5 @@
 //	advice.go, stats.go               what puts are warned of, and figures
 //	look.go                           who takes the runs of one queue
 //	flights.go                        what a transport has in flight
+//	awaited.go                        attempts that a consumer at a broker completes, and their bound
 package dispatch

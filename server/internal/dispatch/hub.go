@@ -48,6 +48,7 @@ type Hub struct {
 	mu            sync.Mutex
 	queues        map[delivery.Queue]*queue
 	paused        map[delivery.Queue]bool
+	awaited       map[delivery.Queue]*awaited
 	handing       *sync.WaitGroup // deliveries on their way to consumers, since queues were last paused
 	registrations map[*Registration]struct{}
 	joined        uint64 // registrations so far
@@ -69,8 +70,8 @@ func New(s Sink, o Options) *Hub {
 	}
 	return &Hub{
 		options: o, sink: s, queues: map[delivery.Queue]*queue{}, registrations: map[*Registration]struct{}{},
-		handing: &sync.WaitGroup{},
-		slow:    newSlow(o.SlowStart, o.Now()), absence: newAbsence(o.Arrival),
+		handing: &sync.WaitGroup{}, awaited: map[delivery.Queue]*awaited{},
+		slow: newSlow(o.SlowStart, o.Now()), absence: newAbsence(o.Arrival),
 		departures: departures{},
 	}
 }

@@ -105,6 +105,9 @@ func (h *Hub) place(d *delivery.Delivery, of int, n *notifications) {
 	}
 	if s := q.place(d); s != nil {
 		n.load(s, d, 1+of/len(q.subscriptions))
+		if q.awaited > 0 {
+			h.settle(n, q) // it counts as awaited already, and does not have a slot any more
+		}
 		return
 	}
 	n.undelivered = append(n.undelivered, d.Run.Token)
@@ -150,6 +153,7 @@ func (h *Hub) Forget(p int) {
 			h.settle(&n, q)
 		}
 	}
+	h.forgetAwaited(&n, p)
 	h.unlock(&n)
 }
 

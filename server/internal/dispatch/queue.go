@@ -47,6 +47,7 @@ type queue struct {
 	silent         int       // subscriptions of silent consumers
 	pinged         time.Time // when the consumers were last pinged
 	flight         int       // deliveries that have not ended
+	awaited        int       // attempts whose completion is awaited, of all partitions of this node
 }
 
 // claim is what a partition has or wants of a queue.
@@ -58,11 +59,22 @@ type claim struct {
 }
 
 func (h *Hub) newQueue(name delivery.Queue) *queue {
-	return &queue{name: name, claims: map[int]*claim{}, paused: h.paused[name]}
+	q := &queue{name: name, claims: map[int]*claim{}, paused: h.paused[name]}
+	if a := h.awaited[name]; a != nil {
+		q.awaited = a.sum
+	}
+	return q
 }
 
-// free returns how many slots can still be taken; below zero when consumers left whose credits were taken.
-func (q *queue) free() int { return q.credits - q.taken }
+// free returns how many slots can still be taken; below zero when consumers left whose credits were taken, or
+// when a partition came whose attempts are more than may await their completion.
+func (q *queue) free() int {
+	n := q.credits - q.taken
+	if most, bounded := q.mostAwaited(); bounded {
+		n = min(n, most-q.awaited-q.taken)
+	}
+	return n
+}
 
 // give gives p what is free of the slots that it wants, but no more than room. If the queue is served, p
 // waits for the rest. While others wait nothing is free, so p cannot overtake them.

@@ -32,6 +32,8 @@ func (s *stream) Offer(_ delivery.Owner, lineup []delivery.Waiting) {
 }
 func (s *stream) Forget(int) {}
 
+func (s *stream) Awaited(int, []delivery.Awaited) {}
+
 func (s *stream) SetPaused([]delivery.Queue) {}
 
 func (s *stream) Deliver(_ int, ds []delivery.Delivery, _ []delivery.Rest) {

@@ -28,6 +28,9 @@ type Dispatcher interface {
 	// Deliver sends attempts of partition p in its slots, and says what is left of these slots and of the
 	// runs that wait for more. The slices are not kept.
 	Deliver(p int, ds []delivery.Delivery, rest []delivery.Rest)
+	// Awaited says of queues how many attempts of partition p a consumer at a broker completes, in place of what
+	// was said before. It is told of attempts that are made before Deliver is. The slice is not kept.
+	Awaited(p int, all []delivery.Awaited)
 	// Cancel tells the consumers of the attempts to stop.
 	Cancel(cs []delivery.Cancel)
 	// Forget drops what is known of a partition that has left this node.

@@ -45,6 +45,11 @@ func backoffText(q delivery.Queue, c delivery.Consumers) string {
 
 // noCreditText says that those who serve a queue have no room.
 func noCreditText(q delivery.Queue, c delivery.Consumers) string {
+	if q.Broker() && c.MostAwaited > 0 && c.Awaited >= c.MostAwaited {
+		return fmt.Sprintf("%s of %s %s their completion by a consumer, as many as may on this node "+
+			"(awaiting in the file of brokers)", several(c.Awaited, "run", "runs"), queueText(q),
+			numbered(c.Awaited, "awaits", "await"))
+	}
 	inFlight := c.InFlight + c.InFlightElsewhere
 	if q.Broker() {
 		return fmt.Sprintf("%s has not acknowledged %s, as many as it is given at a time", queueText(q),

@@ -19,6 +19,7 @@ type noConsumers struct{}
 func (noConsumers) Offer(delivery.Owner, []delivery.Waiting)          {}
 func (noConsumers) Deliver(int, []delivery.Delivery, []delivery.Rest) {}
 func (noConsumers) Cancel([]delivery.Cancel)                          {}
+func (noConsumers) Awaited(int, []delivery.Awaited)                   {}
 func (noConsumers) SetPaused([]delivery.Queue)                        {}
 func (noConsumers) Forget(int)                                        {}
 

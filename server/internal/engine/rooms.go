@@ -11,6 +11,7 @@ import (
 // rooms brings the due runs of one partition, in one term, to consumers, and parks those that wait in vain.
 // What is due leaves by these calls, each once in a round:
 //
+//	machine ── AppendAwaited ─► tellAwaited Awaited ──► hub   attempts that have left, and bound what may leave
 //	machine ── AppendWaiting ─► ask ───── Offer ────► hub   the queues with due runs; the slots that are free now
 //	machine ◄───── Deliver ──── serve                       attempts for these slots, and for those that came by mail
 //	                            deliver ─ Deliver ──► hub   the attempts; slots that were not used; what still waits
@@ -33,6 +34,7 @@ type rooms struct {
 	// What the machine has made in this round; the memory is reused.
 	attempts []delivery.Delivery
 	rest     []delivery.Rest
+	awaited  []delivery.Awaited
 }
 
 func newRooms(number int, t store.Term, d Dispatcher, c *catchUp) rooms {
@@ -81,6 +83,7 @@ func (r *rooms) take(sent []sentSlots) {
 // ask asks for slots of all queues in which runs wait, beside those that have come by mail. Of queues all of
 // whose runs are in the store it only learns whether they are served.
 func (r *rooms) ask(m *partition.Machine, sent []sentSlots, now int64) {
+	r.tellAwaited(m)
 	m.Queues.CatchUp(r.catchUp.overdue())
 	r.lineUp(m, now)
 	for i := range r.lineup {
@@ -138,7 +141,15 @@ func (r *rooms) serve(m *partition.Machine, now int64) (served int, more bool) {
 		next := r.catchUp.left(r.owner.Partition, w.Queue, b, bound, n)
 		served, more = served+n, more || next || n == atOnce
 	}
+	r.tellAwaited(m)
 	return served, more
+}
+
+// tellAwaited tells the hub how many attempts await their completion, as far as that has changed.
+func (r *rooms) tellAwaited(m *partition.Machine) {
+	if r.awaited = m.Attempts.AppendAwaited(r.awaited[:0]); len(r.awaited) > 0 {
+		r.dispatcher.Awaited(r.owner.Partition, r.awaited)
+	}
 }
 
 // release adds the pending deliveries that have become durable.

@@ -92,6 +92,8 @@ func (h *fakeHub) Deliver(_ int, ds []delivery.Delivery, rest []delivery.Rest) {
 // Forget is for [Dispatcher].
 func (h *fakeHub) Forget(int) {}
 
+func (h *fakeHub) Awaited(int, []delivery.Awaited) {}
+
 func (h *fakeHub) SetPaused([]delivery.Queue) {}
 
 // seen returns how many slots of a queue the partition waits for, and how many runs have left.

@@ -29,8 +29,9 @@ type Doer interface {
 	// Do has a command done, and returns when that is durable; before says that it was done before.
 	Do(ctx context.Context, c message.Command) (before bool, err error)
 	// DoAll has commands of one partition done together, at most [message.MaxCommands], and returns what became
-	// of each, when that is durable.
-	DoAll(ctx context.Context, partition int, all []message.Command) []message.Decision
+	// of each, when that is durable. What is left open, or not mentioned, is for Do. An error says that none of
+	// them was done, or that this is not known.
+	DoAll(ctx context.Context, partition int, all []message.Command) ([]message.Decision, error)
 	// PartitionOf returns the partition of a job.
 	PartitionOf(k carillon.Key) int
 }

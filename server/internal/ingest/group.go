@@ -55,7 +55,8 @@ func (gs *groups) start(ctx, calls context.Context, p int) {
 }
 
 // together tries messages of a partition together. Those that are done are acknowledged; for each of the
-// others, and for each that follows one, another goroutine goes on.
+// others, and for each that follows one, another goroutine goes on. Why none could be done is logged and
+// counted at once: alone, each of them may take as long as all have.
 func (g *Ingest) together(ctx, calls context.Context, p int, items []*item) {
 	alone := func(it *item) {
 		if it != nil {
@@ -74,11 +75,15 @@ func (g *Ingest) together(ctx, calls context.Context, p int, items []*item) {
 	if len(begun) == 0 {
 		return
 	}
-	decided := g.o.To.DoAll(g.limit.of(calls), p, all)
+	decided, err := g.o.To.DoAll(g.limit.of(calls), p, all)
+	again := err != nil && !refused(err) && calls.Err() == nil // what is refused is told so alone
 	for i, it := range begun {
 		outcome := Done
 		switch {
 		case i >= len(decided) || decided[i] == message.Open:
+			if again {
+				g.triedAgain(it, err)
+			}
 			alone(it)
 			continue
 		case decided[i] == message.Repeated:

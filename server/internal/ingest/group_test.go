@@ -52,7 +52,7 @@ func (f *fickle) Do(_ context.Context, c message.Command) (before bool, err erro
 	}
 }
 
-func (f *fickle) DoAll(_ context.Context, p int, all []message.Command) []message.Decision {
+func (f *fickle) DoAll(_ context.Context, p int, all []message.Command) ([]message.Decision, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.groups++
@@ -73,7 +73,10 @@ func (f *fickle) DoAll(_ context.Context, p int, all []message.Command) []messag
 	if n := len(all); n > message.MaxCommands {
 		f.t.Errorf("a group has %d commands", n)
 	}
-	return decided[:f.random.IntN(len(decided)+1)] // an older node says less
+	if f.random.IntN(8) == 0 {
+		return nil, carillon.Errorf(carillon.Unavailable, "", "the answer is lost")
+	}
+	return decided[:f.random.IntN(len(decided)+1)], nil // an older node says less
 }
 
 // TestWhatComesTogether: whatever becomes of groups, each message is done once and acknowledged once, and the

@@ -46,6 +46,12 @@ func (s *given) delete(name string, id int) *broker.Delivery {
 func startGiven(t *testing.T, to Doer, inFlight int, sources map[string]*given, letters broker.Client,
 	count func(Outcome)) *Ingest {
 	t.Helper()
+	return startGivenLogged(t, to, inFlight, sources, letters, count, slog.DiscardHandler)
+}
+
+func startGivenLogged(t *testing.T, to Doer, inFlight int, sources map[string]*given, letters broker.Client,
+	count func(Outcome), log slog.Handler) *Ingest {
+	t.Helper()
 	c := Config{Name: "test", Settings: broker.Settings{Kind: "given"},
 		Topics: slices.Sorted(maps.Keys(sources)), Namespace: "shop", InFlight: inFlight, Remember: time.Hour}
 	g, err := Start(c, Options{To: to,
@@ -54,7 +60,7 @@ func startGiven(t *testing.T, to Doer, inFlight int, sources map[string]*given, 
 			return sources[s.Topic], nil
 		}},
 		Clients: map[string]broker.New{"given": func(broker.Settings) (broker.Client, error) { return letters, nil }},
-		Log:     slog.New(slog.DiscardHandler), Count: func(_, _ string, o Outcome) { count(o) }})
+		Log:     slog.New(log), Count: func(_, _ string, o Outcome) { count(o) }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +72,9 @@ type alone func(ctx context.Context, c message.Command) (bool, error)
 
 func (d alone) Do(ctx context.Context, c message.Command) (bool, error) { return d(ctx, c) }
 
-func (alone) DoAll(context.Context, int, []message.Command) []message.Decision { return nil }
+func (alone) DoAll(context.Context, int, []message.Command) ([]message.Decision, error) {
+	return nil, nil
+}
 
 func (alone) PartitionOf(carillon.Key) int { return 0 }
 

@@ -21,6 +21,7 @@ type item struct {
 	cmd   message.Command
 	order carillon.Key // messages with the same are handled one after the other
 	fault error        // why it is no command; nil: it is
+	again bool         // it could not be done, and is tried again
 }
 
 func (g *Ingest) newItem(t *topic, d *broker.Delivery) *item {
@@ -58,7 +59,7 @@ func (g *Ingest) acknowledge(it *item, o Outcome) {
 func (g *Ingest) see(ctx, calls context.Context, it *item) (o Outcome, done bool) {
 	var pause reconnect.Backoff
 	defer func() {
-		if pause != 0 {
+		if it.again {
 			g.retries.end()
 		}
 	}()
@@ -86,14 +87,20 @@ func (g *Ingest) see(ctx, calls context.Context, it *item) (o Outcome, done bool
 		if calls.Err() != nil {
 			return "", false
 		}
-		if pause == 0 {
-			g.retries.begin(it.d.At, err)
-		}
-		g.o.Count(g.config.Name, it.topic.name, Retried)
+		g.triedAgain(it, err)
 		if pause = pause.Next(); pause.Wait(ctx) != nil {
 			return "", false
 		}
 	}
+}
+
+// triedAgain notes that the command of a message could not be done, and is tried again.
+func (g *Ingest) triedAgain(it *item, err error) {
+	if !it.again {
+		it.again = true
+		g.retries.begin(it.d.At, err)
+	}
+	g.o.Count(g.config.Name, it.topic.name, Retried)
 }
 
 func (g *Ingest) do(calls context.Context, c *message.Command) (before bool, err error) {

@@ -92,7 +92,7 @@ type doer func(ctx context.Context, c message.Command) (bool, error)
 
 func (d doer) Do(ctx context.Context, c message.Command) (bool, error) { return d(ctx, c) }
 
-func (d doer) DoAll(ctx context.Context, _ int, all []message.Command) []message.Decision {
+func (d doer) DoAll(ctx context.Context, _ int, all []message.Command) ([]message.Decision, error) {
 	decided := make([]message.Decision, len(all))
 	for i, c := range all {
 		switch before, err := d(ctx, c); {
@@ -103,7 +103,7 @@ func (d doer) DoAll(ctx context.Context, _ int, all []message.Command) []message
 			decided[i] = message.Done
 		}
 	}
-	return decided
+	return decided, nil
 }
 
 func (d doer) PartitionOf(k carillon.Key) int { return store.PartitionOf(k, 8) }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/internal/dispatch/broker"
 	"github.com/carillonhq/carillon/server/internal/ingest"
 	"github.com/carillonhq/carillon/server/internal/testing/realserver"
@@ -19,7 +20,7 @@ var throughput = flag.Int("ingest-messages", 0, "how many messages TestThroughpu
 
 // TestThroughput takes many puts from each kind of broker, each of another job, on a node with a store in
 // memory; and beside it what a source takes that does nothing but acknowledge. It logs the rates, and the
-// processor's time of this process, in which the server of NATS is, too.
+// processor's time of this process, in which the server of NATS is, too. Each message has made its job.
 func TestThroughput(t *testing.T) {
 	if *throughput == 0 {
 		t.Skip("give -ingest-messages")
@@ -56,6 +57,26 @@ func throughputOf(t *testing.T, k *kind) {
 		})
 	})
 	g.Close(context.Background())
+	if x.get(ingest.Done) != *throughput || x.get(ingest.Dead) != 0 || n.jobs(t) != *throughput {
+		t.Errorf("of %d messages %d are done and %d dead letters, and there are %d jobs", *throughput, x.get(ingest.Done),
+			x.get(ingest.Dead), n.jobs(t))
+	}
+}
+
+// jobs is how many jobs the node has.
+func (n *node) jobs(t testing.TB) (count int) {
+	t.Helper()
+	q := carillon.JobQuery{Namespace: "shop", PageSize: carillon.MaxBatch}
+	for {
+		page, err := n.Scheduler().ListJobs(t.Context(), q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		count += len(page.Jobs)
+		if q.PageToken = page.NextPageToken; q.PageToken == "" {
+			return count
+		}
+	}
 }
 
 // fill sends as many events to a topic, each a create of another job.

@@ -19,6 +19,7 @@ type Attempts struct {
 	signer   *message.Signer // signs and parses tokens
 
 	grants            int               // attempts in force
+	awaiting          awaiting          // of them, those that a consumer at a broker completes
 	keepAt            int64             // when the age budget next has room; see mayKeep
 	pendingDeliveries []pendingDelivery // not handed out yet, in the order of their batches
 	pendingSoFar      uint64            // pending deliveries so far
@@ -29,7 +30,7 @@ type Attempts struct {
 func newAttempts(cfg *Config, contents *contents, agenda *agenda, records *Records, due *dueRuns) *Attempts {
 	return &Attempts{
 		cfg: cfg, out: due.out, contents: contents, agenda: agenda, records: records, due: due,
-		signer: message.NewSigner(cfg.MACKey),
+		signer: message.NewSigner(cfg.MACKey), awaiting: newAwaiting(),
 	}
 }
 
@@ -68,7 +69,9 @@ func (a *Attempts) guess(e *entry) {
 		beat = heartbeatInterval(e.attempt.renewal)
 	}
 	if q := e.targetQueue(); q != (delivery.Queue{}) {
+		a.awaiting.uncount(e)
 		e.queue = &q
+		a.awaiting.count(e)
 		t := traitsOf(q.Kind)
 		e.attempt.awaited = !t.heartbeats && !t.endsWithStream
 	}
@@ -161,6 +164,7 @@ func (a *Attempts) end(e *entry, reported bool) {
 // doubt.
 func (a *Attempts) drop(e *entry) {
 	a.tellLate(e)
+	a.awaiting.uncount(e)
 	a.due.permits.release(e)
 	a.grants--
 	e.state.Run.Doubt = store.Grant{}

@@ -50,6 +50,7 @@ func (a *Attempts) enter(e *entry, from origin, now int64) {
 	a.startClocks(e, now)
 	e.state.Phase, e.state.Queue = carillon.PhaseRunning, ""
 	a.begin(e, from)
+	a.awaiting.count(e)
 }
 
 // tokenOf returns the token of the attempt in force. It is needed twice at most, so it is not kept.

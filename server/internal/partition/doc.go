@@ -56,6 +56,7 @@
 //	Attempts              attempts.go         attempts in force: their leases, their withdrawal, and when they are made durable
 //	Granted               pendingdelivery.go  attempts that are durable before they are handed out
 //	Permits, Promote      limit.go            runs that wait for permits of their limits
+//	AppendAwaited         awaited.go          how many attempts in force a consumer at a broker completes
 //	ForgoKept             keptpermits.go      how those that wait return permits that they have kept
 //	Tallies               tally.go            how the limits stand that sidecars name
 //	Verdict, Settled      result.go           answers to reports, heartbeats and losses; stale tokens change nothing

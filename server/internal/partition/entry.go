@@ -94,6 +94,7 @@ type attempt struct {
 	current bool // and need not be told again unless a heartbeat moves its end
 	told    bool // watchers have been told if it began late
 	late    bool // it was counted as late; not known of one that was taken over
+	counted bool // as one that a consumer at a broker completes; see awaited.go
 	awaited bool // only a report or its timeout concerns it now, so its spec is not kept; see contents.lighten
 
 	granted int64  // when it was handed out

@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -375,4 +376,63 @@ func TestPayloadsKeptApartGoToBrokers(t *testing.T) {
 			t.Fatalf("%d bytes", len(m.Data))
 		}
 	}
+}
+
+// TestAwaitedRunsAreBounded: a consumer never has more runs of a queue than the file says. The others wait, and say
+// why; one goes out for each that it completes.
+func TestAwaitedRunsAreBounded(t *testing.T) {
+	const most, runs = 3, 8
+	n := startNATS(t)
+	file := brokersFile(t, "brokers:\n  events: {kind: nats, addresses: ['"+n.address()+"'], awaiting: "+
+		strconv.Itoa(most)+"}\n")
+	s := serve(t, server.Config{Store: "memory:", Partitions: 4,
+		Targets: server.Targets{Brokers: server.Brokers{File: file, Clients: natsClients}}})
+	c := dial(t, s)
+	for i := range runs {
+		job := toSubject(fmt.Sprint(i), "runs.awaited")
+		job.Target.NATS.AwaitCompletion = true
+		if _, err := c.PutJob(t.Context(), job); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for done := range runs {
+		var all []*jetstream.RawStreamMsg
+		eventually(t, "the consumer has as many as it may", func() bool {
+			all = n.messages()
+			return len(all) >= min(done+most, runs)
+		})
+		if len(all) > done+most {
+			t.Fatalf("the consumer has %d runs, not %d", len(all)-done, most)
+		}
+		if done == 0 {
+			eventually(t, "a run says why it waits", func() bool { return awaitsOthers(t, c, runs) == runs-most })
+		}
+		h := all[done].Header
+		err := c.CompleteRun(t.Context(), "", carillon.Result{RunID: h.Get("ce-id"), Token: h.Get("carillon-token"),
+			Outcome: carillon.OutcomeSuccess})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, r := range finished(t, c, runs) {
+		if r.Status != carillon.RunSucceeded || r.Attempt != 1 {
+			t.Errorf("%s: %v after %d attempts: %v", name, r.Status, r.Attempt, r.Errors)
+		}
+	}
+}
+
+// awaitsOthers is how many of the jobs wait for others to be completed.
+func awaitsOthers(t *testing.T, c carillon.Jobs, jobs int) (n int) {
+	t.Helper()
+	for i := range jobs {
+		j, err := c.GetJob(t.Context(), key(fmt.Sprint(i)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if h := j.Status.Hold; h != nil && h.Code == carillon.HoldNoCredit &&
+			strings.Contains(h.Text, "3 runs") && strings.Contains(h.Text, "await their completion by a consumer") {
+			n++
+		}
+	}
+	return n
 }

@@ -2,11 +2,13 @@ package server
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"math"
 	"sync"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/cluster"
 	"github.com/carillonhq/carillon/server/internal/dispatch/broker"
 	"github.com/carillonhq/carillon/server/internal/ingest"
 	"github.com/carillonhq/carillon/server/internal/message"
@@ -83,8 +85,9 @@ func (i Intake) PartitionOf(k carillon.Key) int {
 }
 
 // DoAll has commands of one partition done together, and returns once what is done is durable. There are at
-// most [message.MaxCommands]. What is left open is for Do: it is not done, or that is not known.
-func (i Intake) DoAll(ctx context.Context, p int, all []message.Command) []message.Decision {
+// most [message.MaxCommands]. What is left open is for Do: it is not done, or that is not known. An error
+// says why that is so of all of them, unless their node is of a version that does commands alone only.
+func (i Intake) DoAll(ctx context.Context, p int, all []message.Command) ([]message.Decision, error) {
 	decided := make([]message.Decision, len(all))
 	var places []int
 	var some []message.Command
@@ -97,12 +100,15 @@ func (i Intake) DoAll(ctx context.Context, p int, all []message.Command) []messa
 		places, some = append(places, n), append(some, c)
 	}
 	if len(some) == 0 {
-		return decided
+		return decided, nil
 	}
 	ctx, ended := i.node.trail.commands(ctx)
 	these, err := message.Send(ctx, i.node.calls, p, message.Commands{Commands: some})
-	if err != nil {
-		return decided // each of them is told why, if that lasts
+	switch {
+	case errors.Is(err, cluster.ErrOlder):
+		return decided, nil
+	case err != nil:
+		return decided, err
 	}
 	for n, d := range these {
 		decided[places[n]] = d
@@ -110,7 +116,7 @@ func (i Intake) DoAll(ctx context.Context, p int, all []message.Command) []messa
 			ended(&some[n])
 		}
 	}
-	return decided
+	return decided, nil
 }
 
 // prepare checks the job or the trigger of a command, and keeps its data apart if that is large.

@@ -12,6 +12,8 @@ type Settings struct {
 	Password  string
 	// InFlight is the most messages of one queue that are not acknowledged, at least 1.
 	InFlight int
+	// Awaiting is the most runs of one queue, on one node, that a consumer is to complete. 0: the default.
+	Awaiting int
 
 	MaxMessage  int    // Kafka and AMQP: bytes of the largest message; 0: the client's default
 	SASL        string // Kafka: "plain", "scram-sha-256" or "scram-sha-512"; "" without a user

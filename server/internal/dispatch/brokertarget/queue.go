@@ -100,6 +100,9 @@ func (q *queue) Cancel(token string) {
 	}
 }
 
+// MostAwaited implements [dispatch.Bounded].
+func (q *queue) MostAwaited() int { return q.transport.set.mostAwaited(q.transport.kind, q.broker) }
+
 // send gives the client what waits in a lane, in order, until nothing does.
 func (q *queue) send(l *lane) {
 	for {

@@ -186,6 +186,17 @@ func (s *Set) inFlight(kind, name string) int {
 	return 1
 }
 
+// mostAwaited is how many attempts of a queue of a broker may await their completion. Nothing is sent to a
+// broker that is not there.
+func (s *Set) mostAwaited(kind, name string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e := s.brokers[name]; e != nil && e.Kind == kind && e.Awaiting > 0 {
+		return e.Awaiting
+	}
+	return DefaultAwaiting
+}
+
 // onChange has f called after each change of the brokers.
 func (s *Set) onChange(f func()) {
 	s.mu.Lock()

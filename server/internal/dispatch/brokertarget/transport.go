@@ -33,6 +33,10 @@ const (
 	DefaultInFlight = 1024
 	// MaxInFlight is the greatest that may be configured.
 	MaxInFlight = 100_000
+	// DefaultAwaiting is the most runs of one queue, on one node, that a consumer is to complete.
+	DefaultAwaiting = 100_000
+	// MaxAwaiting is the greatest that may be configured.
+	MaxAwaiting = 10_000_000
 	// MaxStoredPayload is the largest payload, kept apart from its job, that is sent: it must be in memory.
 	MaxStoredPayload = 32 << 20
 	// DefaultTimeout is that of a delivery that has none.

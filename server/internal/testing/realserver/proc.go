@@ -8,7 +8,7 @@
 //	redis.go          Redis, Redis Cluster
 //	etcd.go           etcd, alone or as a cluster
 //	kafka.go          Kafka
-//	rabbitmq.go       RabbitMQ
+//	rabbitmq.go       RabbitMQ, alone or as a cluster
 //	nats.go           NATS, alone or as a cluster
 //	kubernetes.go     an API server of Kubernetes
 //	authority.go      a certificate for servers

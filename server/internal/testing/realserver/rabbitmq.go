@@ -14,7 +14,8 @@ import (
 	"testing"
 )
 
-// RabbitMQ is a RabbitMQ of one node. Its user guest, with the password guest, may do anything.
+// RabbitMQ is a node of RabbitMQ, alone or of a cluster. Its user guest, with the password guest, may do
+// anything.
 type RabbitMQ struct {
 	Port   int
 	Folder string // of its data and its settings
@@ -30,6 +31,43 @@ const rabbitFolders = "/usr/lib/rabbitmq/lib/rabbitmq_server-*/sbin/rabbitmq-ser
 // StartRabbitMQ starts a RabbitMQ that ends with the test. Settings are more lines of its rabbitmq.conf.
 func StartRabbitMQ(t testing.TB, settings ...string) *RabbitMQ {
 	t.Helper()
+	r := newRabbitMQ(t, startNames(t), "carillon@localhost", settings)
+	r.Up(t)
+	return r
+}
+
+// StartRabbitMQCluster starts a cluster of so many nodes, which ends with the test.
+func StartRabbitMQCluster(t testing.TB, nodes int) []*RabbitMQ {
+	t.Helper()
+	names, all := startNames(t), make([]*RabbitMQ, nodes)
+	for i := range all {
+		all[i] = newRabbitMQ(t, names, fmt.Sprintf("carillon%d@localhost", i), nil)
+		all[i].write(t, ".erlang.cookie", "CARILLON") // nodes of a cluster have the same
+		all[i].Restart(t)
+	}
+	for i, r := range all {
+		if r.ready(t); i > 0 {
+			r.Eval(t, fmt.Sprintf("ok = rabbit:stop(), ok = rabbit_mnesia:join_cluster('%s', disc), ok = rabbit:start().",
+				all[0].node))
+			r.ready(t)
+		}
+	}
+	return all
+}
+
+// startNames starts Erlang's register of nodes, and returns its port. A node without one starts its own, and
+// leaves it behind.
+func startNames(t testing.TB) (port int) {
+	t.Helper()
+	port = Port(t)
+	Start(t, Program{Path: Binary(t, "epmd"), Folder: Folder(t, ""),
+		Args: []string{"-port", strconv.Itoa(port), "-address", "127.0.0.1"}})
+	return port
+}
+
+// newRabbitMQ prepares a node.
+func newRabbitMQ(t testing.TB, names int, node string, settings []string) *RabbitMQ {
+	t.Helper()
 	found, err := filepath.Glob(rabbitFolders)
 	if err != nil {
 		t.Fatal(err)
@@ -37,11 +75,8 @@ func StartRabbitMQ(t testing.TB, settings ...string) *RabbitMQ {
 	if len(found) == 0 {
 		Missing(t, "rabbitmq-server is not installed")
 	}
-	r := &RabbitMQ{Port: Port(t), Folder: Folder(t, ""), node: "carillon@localhost"}
-	names := Port(t) // of Erlang's register of nodes; a node without one starts its own, and leaves it behind
+	r := &RabbitMQ{Port: Port(t), Folder: Folder(t, ""), node: node}
 	r.env = []string{"HOME=" + r.Folder, fmt.Sprint("ERL_EPMD_PORT=", names), "ERL_EPMD_ADDRESS=127.0.0.1"}
-	Start(t, Program{Path: Binary(t, "epmd"), Folder: r.Folder,
-		Args: []string{"-port", strconv.Itoa(names), "-address", "127.0.0.1"}})
 	r.program = Program{Path: slices.Max(found), Folder: r.Folder, Env: append(slices.Clone(r.env),
 		"RUNNING_UNDER_SYSTEMD=true", // the script becomes the server, in place of waiting for it
 		"RABBITMQ_NODENAME="+r.node, fmt.Sprint("RABBITMQ_DIST_PORT=", Port(t)), "RABBITMQ_LOGS=-",
@@ -49,7 +84,6 @@ func StartRabbitMQ(t testing.TB, settings ...string) *RabbitMQ {
 		"RABBITMQ_CONFIG_FILE="+r.write(t, "rabbitmq.conf", r.settings(settings)),
 		"RABBITMQ_ENABLED_PLUGINS_FILE="+r.write(t, "plugins", "[rabbitmq_auth_mechanism_ssl]."),
 		"RABBITMQ_CONF_ENV_FILE="+os.DevNull)}
-	r.Up(t)
 	return r
 }
 
@@ -71,7 +105,18 @@ func (r *RabbitMQ) write(t testing.TB, name, text string) string {
 // Up starts the server, after Crash or Down too, and waits until it speaks AMQP.
 func (r *RabbitMQ) Up(t testing.TB) {
 	t.Helper()
+	r.Restart(t)
+	r.ready(t)
+}
+
+// Restart is Up without the wait.
+func (r *RabbitMQ) Restart(t testing.TB) {
+	t.Helper()
 	r.process = Start(t, r.program)
+}
+
+func (r *RabbitMQ) ready(t testing.TB) {
+	t.Helper()
 	r.process.Ready(t, func(ctx context.Context) error {
 		conn, err := new(net.Dialer).DialContext(ctx, "tcp", r.Address())
 		if err != nil {

@@ -117,6 +117,57 @@ func testAway(t *testing.T, r *rig) {
 	r.drain(t, queue)
 }
 
+// The other address is used when the one that is connected breaks or falls silent, to publish and to receive.
+func testAddresses(t *testing.T, r *rig) {
+	queue := r.queue(t, nil)
+	for name, cut := range map[string]network.Fault{"broken": network.Broken, "silent": network.Silent} {
+		t.Run(name, func(t *testing.T) {
+			ways, o := make([]*network.Link, 2), r.options()
+			o.Addresses, o.Heartbeat, o.ConnectTimeout = nil, time.Second, 2*time.Second
+			for i := range ways {
+				var one Options
+				ways[i], one = r.through(t)
+				o.Addresses = append(o.Addresses, one.Addresses...)
+			}
+			c := client(t, o)
+			s, err := NewSource(o, broker.Subscription{Topic: queue, InFlight: 10})
+			must(t, err)
+			t.Cleanup(func() { must(t, s.Close()) })
+			for i := range 4 {
+				at := i % 2
+				for publish(t, c, message("", queue, fmt.Sprint(name, i), 10))[0] != nil { //nolint:revive // until one is taken
+				}
+				for !slices.Contains(takeSome(t, s), fmt.Sprint(name, i)) { //nolint:revive // what may be there twice
+				}
+				if got := [2]int32{c.first.Load(), s.client.first.Load()}; got != [2]int32{int32(at), int32(at)} {
+					t.Fatalf("round %d: the addresses in use are %v", i, got)
+				}
+				ways[1-at].Heal()
+				ways[at].Cut(cut)
+			}
+		})
+	}
+	r.drain(t, queue)
+}
+
+// takeSome receives messages, at least one, and acknowledges them.
+func takeSome(t *testing.T, s *Source) (ids []string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for len(ids) == 0 {
+		all, err := s.Receive(ctx)
+		if ctx.Err() != nil {
+			t.Fatalf("nothing is received: %v", err)
+		}
+		for _, d := range all {
+			d.Done()
+			ids = append(ids, d.Header("ce-id"))
+		}
+	}
+	return ids
+}
+
 // A cut before the broker has a message, or after it has and before it can say so: it may be there.
 func testCut(t *testing.T, r *rig) {
 	queue := r.queue(t, nil)

@@ -58,6 +58,7 @@ func TestRabbitMQ(t *testing.T) {
 	t.Run("blocked", func(t *testing.T) { testBlocked(t, r) })
 	t.Run("flow", func(t *testing.T) { testFlow(t, r) })
 	t.Run("away", func(t *testing.T) { testAway(t, r) })
+	t.Run("addresses", func(t *testing.T) { testAddresses(t, r) })
 	t.Run("cut", func(t *testing.T) { testCut(t, r) })
 	t.Run("together", func(t *testing.T) { // they mostly wait
 		for name, test := range map[string]func(*testing.T, *rig){"login": testLogin, "silence": testSilence,

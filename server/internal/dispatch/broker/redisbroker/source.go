@@ -32,6 +32,7 @@ type Source struct {
 	looked  time.Time
 	open    map[string]*entry // by id
 	acks    []string          // ids to acknowledge
+	unsent  bool              // acknowledgements have failed, and none has succeeded since
 	given   []string          // ids that are released
 	wake    chan struct{}     // there are some
 	ending  chan struct{}     // closed by Close
@@ -89,8 +90,13 @@ func (s *Source) read(ctx context.Context) ([]*broker.Delivery, error) {
 		return nil, err
 	}
 	s.mu.Lock()
-	due := time.Since(s.looked) >= lookEvery
+	due, unsent := time.Since(s.looked) >= lookEvery, s.unsent
 	s.mu.Unlock()
+	if unsent { // who takes no acknowledgements is to give no messages, and that is to be seen
+		if err := s.sendAcks(); err != nil {
+			return nil, fmt.Errorf("acknowledgements are not taken: %w", err)
+		}
+	}
 	if due {
 		if err := s.look(ctx, c); err != nil {
 			return nil, err
@@ -281,10 +287,10 @@ func (s *Source) answer() {
 	for {
 		select {
 		case <-s.wake:
-			s.sendAcks()
+			_ = s.sendAcks() // Receive tries again, and says why it fails
 			s.sendReleases()
 		case <-tick.C:
-			s.sendAcks() // that failed before
+			_ = s.sendAcks() // that failed before
 			s.claim()
 		case <-s.ending:
 			return
@@ -292,14 +298,14 @@ func (s *Source) answer() {
 	}
 }
 
-// sendAcks sends the acknowledgements that there are. Those that fail are sent again later.
-func (s *Source) sendAcks() {
+// sendAcks sends the acknowledgements that there are. Those that fail are sent again by the next call.
+func (s *Source) sendAcks() error {
 	s.mu.Lock()
 	c, ids := s.redis, s.acks
 	s.acks = nil
 	s.mu.Unlock()
 	if len(ids) == 0 {
-		return
+		return nil
 	}
 	err := errors.New("there is no connection")
 	if c != nil {
@@ -309,13 +315,14 @@ func (s *Source) sendAcks() {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err != nil {
+	if s.unsent = err != nil; err != nil {
 		s.acks = append(ids, s.acks...)
-		return
+		return err
 	}
 	for _, id := range ids {
 		delete(s.open, id)
 	}
+	return nil
 }
 
 // sendReleases makes entries that are released look as if they were left alone for long.
@@ -370,9 +377,9 @@ func (s *Source) Close() error {
 	s.mu.Unlock()
 	close(s.ending)
 	s.working.Wait()
-	s.sendAcks()
+	err := s.sendAcks()
 	s.sendReleases()
-	err := s.leave()
+	err = errors.Join(err, s.leave())
 	s.drop()
 	return errors.Join(err, s.client.Close())
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -147,6 +148,35 @@ func TestAConsumerLeaves(t *testing.T) {
 	all, err := ask(t, a, "XINFO", "CONSUMERS", "jobs", "g").ToArray()
 	if err != nil || len(all) != 0 || pending(t, a) != 0 {
 		t.Errorf("%d consumers stay: %v", len(all), err)
+	}
+}
+
+// TestAcknowledgementsThatAreRefused are told by Receive, which gives no more entries until they are taken.
+func TestAcknowledgementsThatAreRefused(t *testing.T) {
+	t.Parallel()
+	r, a, _ := filled(t, 2)
+	ask(t, a, "ACL", "SETUSER", "default", "-xack")
+	s := newSource(t, r.Address())
+	for _, d := range receive(t, s, 2) {
+		d.Done()
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	var err error
+	for err == nil {
+		_, err = s.Receive(ctx)
+	}
+	if ctx.Err() != nil || !strings.Contains(err.Error(), "acknowledgements are not taken: ") ||
+		!strings.Contains(err.Error(), "xack") {
+		t.Fatalf("what is told of acknowledgements that are refused: %v", err)
+	}
+	ask(t, a, "ACL", "SETUSER", "default", "+xack")
+	ask(t, a, "XADD", "jobs", "3-0", "data", "x")
+	if got := receive(t, s, 1); got[0].At != "jobs@3-0" {
+		t.Errorf("%s comes again", got[0].At)
+	}
+	if n := pending(t, a); n != 1 {
+		t.Errorf("%d entries are pending, not the last one alone", n)
 	}
 }
 
