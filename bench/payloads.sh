@@ -74,7 +74,7 @@ cat "$dir/sink" "$dir/worked" | sort | cmp - "$dir/want"
 peak "all of them fired, each with its bytes"
 case $store in
 file:*) # collected as if five days had passed
-	for day in "${store#file:}"/payloads/*; do mv "$day" "${day%/*}/2026-01-01"; done
+	for day in "${store#file:}"/payloads/2*/; do mv "$day" "${store#file:}/payloads/2026-01-01"; done
 	find "${store#file:}" -type f -exec touch -d "5 days ago" {} +
 	"$carillon" payload collect --wait 5m
 	peak "all of them collected"

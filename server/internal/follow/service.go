@@ -105,7 +105,7 @@ func (s *session) step(r *peerv1.FollowRequest) error {
 	case *peerv1.FollowRequest_Copy:
 		return s.copy(step.Copy)
 	case *peerv1.FollowRequest_Hold:
-		if err := s.hold(s.life); err != nil {
+		if err := s.hold(s.life, step.Hold.GetSettle()); err != nil {
 			return err
 		}
 		return s.send(&peerv1.FollowResponse{What: &peerv1.FollowResponse_Held{Held: &peerv1.FollowHeld{}}})

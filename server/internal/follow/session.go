@@ -324,8 +324,8 @@ func (s *session) all() []*partitionCopy {
 }
 
 // hold stops the node for a moment, and sends all changes that are durable.
-func (s *session) hold(ctx context.Context) error {
-	if err := s.stop.begin(ctx); err != nil {
+func (s *session) hold(ctx context.Context, settle bool) error {
+	if err := s.stop.begin(ctx, settle); err != nil {
 		return err
 	}
 	for _, c := range s.all() {

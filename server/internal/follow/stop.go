@@ -21,7 +21,7 @@ const (
 
 // stop is a moment in which a node makes nothing durable. It may end with the move of what the node holds.
 //
-//	begin ─> extend, check ─> release: the node goes on
+//	begin, perhaps settled ─> extend, check ─> release: the node goes on
 //	                     └──> move ─> release: it ends
 //	                            └───> move, undone ─> release: it goes on
 type stop struct {
@@ -34,8 +34,9 @@ type stop struct {
 	moved   bool             // partitions have marks, perhaps: the node must not go on
 }
 
-// begin has the node make nothing durable until release.
-func (s *stop) begin(ctx context.Context) error {
+// begin has the node make nothing durable until release. If it settles, it hands nothing out from a moment
+// before, so that all that it has handed out is durable.
+func (s *stop) begin(ctx context.Context, settle bool) error {
 	s.mu.Lock()
 	if s.expires == nil {
 		s.expires = time.AfterFunc(holdWithin, func() {
@@ -45,6 +46,11 @@ func (s *stop) begin(ctx context.Context) error {
 	}
 	s.checked = nil
 	s.mu.Unlock()
+	if settle {
+		if err := s.of.Tap.settle(ctx); err != nil {
+			return err
+		}
+	}
 	return s.of.Tap.hold(ctx)
 }
 

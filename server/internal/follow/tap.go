@@ -20,6 +20,7 @@ type Tap struct {
 	parts   []tapped      // by partition
 	log     *changeLog    // of the one who follows; nil: nobody does
 	holding atomic.Bool   // nothing is sent to the store; it is set with the lock
+	quiet   atomic.Bool   // nothing is handed out; it is set with the lock
 	settled chan struct{} // closed when something has changed; nil: nobody awaits that
 	over    error         // set: nothing is sent to the store any more
 	ended   chan struct{} // closed when over is set
@@ -89,8 +90,8 @@ func (l *Line) Submit(partitions []int, writes []store.Write, done func(error)) 
 	}
 }
 
-// Holds reports whether what is submitted is held back, although the store may answer.
-func (l *Line) Holds() bool { return l.tap.holding.Load() }
+// Holds reports whether what is submitted is held back, although the store may answer, or soon will be.
+func (l *Line) Holds() bool { return l.tap.quiet.Load() || l.tap.holding.Load() }
 
 // depart notes what goes to the store. The caller has the lock, and sends it.
 func (l *Line) depart() {
@@ -223,6 +224,27 @@ func (t *Tap) await(ctx context.Context, is func() bool) error {
 	}
 }
 
+// settle has nothing handed out until release, and waits for as long as it takes until what has been handed
+// out is durable.
+func (t *Tap) settle(ctx context.Context) error {
+	t.mu.Lock()
+	t.quiet.Store(true)
+	t.mu.Unlock()
+	passed := time.NewTimer(settleFor)
+	defer passed.Stop()
+	select {
+	case <-passed.C:
+		return nil
+	case <-ctx.Done():
+		t.release()
+		return context.Cause(ctx)
+	}
+}
+
+// settleFor is how long it takes until an attempt that has been handed out has been sent to the store: a
+// second (docs/decisions/0019), and a moment of a busy machine.
+const settleFor = 2 * time.Second
+
 // hold has nothing sent to the store until release, and waits for what has been sent already.
 func (t *Tap) hold(ctx context.Context) error {
 	t.mu.Lock()
@@ -238,10 +260,11 @@ func (t *Tap) hold(ctx context.Context) error {
 	return nil
 }
 
-// release sends what hold held back.
+// release sends what hold held back, and has runs handed out again.
 func (t *Tap) release() {
 	t.mu.Lock()
 	t.holding.Store(false)
+	t.quiet.Store(false)
 	var waiting []*Line
 	for _, l := range t.lines {
 		if l.held {

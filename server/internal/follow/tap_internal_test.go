@@ -5,6 +5,7 @@ import (
 	"errors"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/store"
@@ -228,4 +229,40 @@ func TestTooMuchToKeep(t *testing.T) {
 	if _, err := log.take(0); !errors.Is(err, errFull) {
 		t.Errorf("take: %v, want %v", err, errFull)
 	}
+}
+
+// TestSettle: before a move nothing is handed out for a moment, in which what has been handed out becomes
+// durable.
+func TestSettle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tap, line, s, _ := tapped1(t)
+		settled := make(chan error, 1)
+		go func() { settled <- tap.settle(t.Context()) }()
+		synctest.Wait()
+		if !line.Holds() {
+			t.Error("runs are handed out while it settles")
+		}
+		outcome := errStore
+		line.Submit([]int{1}, []store.Write{{Batch: &store.Batch{}}}, func(err error) { outcome = err })
+		s.land(nil)
+		if outcome != nil {
+			t.Errorf("what has been handed out does not become durable: %v", outcome)
+		}
+		began := time.Now()
+		if err := <-settled; err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(began); took <= time.Second {
+			t.Errorf("it has settled after %v: an attempt is written a second after it has been handed out", took)
+		}
+		tap.release()
+		if line.Holds() {
+			t.Error("nothing is handed out after it was released")
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := tap.settle(ctx); err == nil || line.Holds() {
+			t.Errorf("it could not settle: %v, and holds: %v", err, line.Holds())
+		}
+	})
 }

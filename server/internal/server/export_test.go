@@ -21,6 +21,12 @@ func (c Config) OnDisk(fs vfs.FS) Config {
 	return c
 }
 
+// Opening is c with a store of the test's.
+func (c Config) Opening(open func(o store.Options) store.Store) Config {
+	c.hooks.open = func(_ context.Context, _ string, o store.Options) (store.Store, error) { return open(o), nil }
+	return c
+}
+
 // Arriving is c with another time for workers to come than 10 s.
 func (c Config) Arriving(d time.Duration) Config {
 	c.hooks.arrival = d

@@ -101,10 +101,10 @@ func (n *Node) start(ctx context.Context) error {
 		return err
 	}
 	if err := transfer.Usable(ctx, n.store); err != nil {
-		return errors.Join(err, n.store.Close())
+		return errors.Join(slowToOpen(err), n.store.Close())
 	}
 	if n.sealer, err = openEncryption(ctx, &c, n.store); err != nil {
-		return errors.Join(err, n.store.Close())
+		return errors.Join(slowToOpen(err), n.store.Close())
 	}
 	if err := n.openPayloads(ctx); err != nil {
 		return errors.Join(err, n.closeStores())
@@ -168,6 +168,15 @@ func (n *Node) start(ctx context.Context) error {
 	n.endHome = n.keepHome()
 	n.endFeeds = startFeeds(n)
 	return nil
+}
+
+// slowToOpen marks the error of a first read for which there was no time: the server of the store has answered
+// when it was opened, and does not now. A node waits for it as if it had not answered at all.
+func slowToOpen(err error) error {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return store.Away(err)
+	}
+	return err
 }
 
 // requests is how many the store has made, if they cost money.

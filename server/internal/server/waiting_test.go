@@ -3,12 +3,14 @@ package server_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"google.golang.org/grpc"
@@ -19,6 +21,7 @@ import (
 	"github.com/carillonhq/carillon/server/internal/server"
 	"github.com/carillonhq/carillon/server/internal/testing/realserver"
 	"github.com/carillonhq/carillon/server/store"
+	"github.com/carillonhq/carillon/server/store/memory"
 )
 
 // waiting is a server that waits for its store.
@@ -32,13 +35,19 @@ type waiting struct {
 // awaits begins to start a node on a store.
 func awaits(t *testing.T, url string) *waiting {
 	t.Helper()
+	return awaitsWith(t, server.Config{Store: url, Name: "node", Partitions: 4})
+}
+
+// awaitsWith begins to start a node with these settings and others.
+func awaitsWith(t *testing.T, c server.Config) *waiting {
+	t.Helper()
 	at := func() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(realserver.Port(t))) }
 	w := &waiting{grpc: at(), http: at(), log: &lines{}, ended: make(chan error, 1)}
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
-		s, err := server.Await(ctx, server.Config{Store: url, Name: "node", Partitions: 4, GRPC: w.grpc,
-			HTTP: w.http, DrainGrace: -1,
-			Log: slog.New(slog.NewTextHandler(w.log, nil))})
+		c.GRPC, c.HTTP, c.DrainGrace = w.grpc, w.http, -1
+		c.Log = slog.New(slog.NewTextHandler(w.log, nil))
+		s, err := server.Await(ctx, c)
 		if err == nil {
 			err = s.Run(ctx)
 		}
@@ -144,6 +153,55 @@ func TestAWaitingNodeEnds(t *testing.T) {
 			_ = l.Close()
 		}
 	})
+}
+
+// slowStore is a store that does not answer reads in time while it is slow.
+type slowStore struct {
+	store.Store
+	slow *atomic.Bool
+}
+
+// Shard implements [store.Store].
+func (s slowStore) Shard(p int, t store.Term) (store.Shard, error) {
+	sh, err := s.Store.Shard(p, t)
+	return slowShard{sh, s.slow}, err
+}
+
+type slowShard struct {
+	store.Shard
+	slow *atomic.Bool
+}
+
+// MetaRecords implements [store.Shard].
+func (s slowShard) MetaRecords(ctx context.Context, q store.MetaQuery) ([]store.MetaRecord, error) {
+	if s.slow.Load() {
+		return nil, fmt.Errorf("read partition 0: %w", context.DeadlineExceeded)
+	}
+	return s.Shard.MetaRecords(ctx, q)
+}
+
+// TestANodeWaitsForAStoreThatIsSlow: a store that could be opened, and does not answer the first read in
+// time, is waited for, as one that is away.
+func TestANodeWaitsForAStoreThatIsSlow(t *testing.T) {
+	var slow atomic.Bool
+	slow.Store(true)
+	open := func(o store.Options) store.Store {
+		return slowStore{memory.New(memory.Options{Partitions: o.Partitions}), &slow}
+	}
+	w := awaitsWith(t, server.Config{Store: "memory:", Name: "node", Partitions: 4}.Opening(open))
+	eventually(t, "the node waits for its store", func() bool {
+		code, text := w.get(t, "/readyz")
+		return code == 503 && strings.Contains(text, "waiting for the store") &&
+			strings.Contains(text, "read partition 0")
+	})
+	slow.Store(false)
+	eventually(t, "the node is ready", func() bool {
+		code, _ := w.get(t, "/readyz")
+		return code == 200
+	})
+	if err := w.stop(); err != nil {
+		t.Error(err)
+	}
 }
 
 // TestSomeErrorsOfAStartStay has what nobody should wait for.

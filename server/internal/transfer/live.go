@@ -258,7 +258,7 @@ func (l *liveCopy) cut(then func(cut) error) (done bool, err error) {
 			l.send(n, releaseStep())
 		}
 	}()
-	if !l.ask(c.held, holdStep(), answerWithin) {
+	if !l.ask(c.held, holdStep(l.sums), answerWithin) {
 		return false, l.ctx.Err()
 	}
 	if err := l.to.flush(l.ctx); err != nil || l.incomplete() {

@@ -13,8 +13,8 @@ func copyStep(partitions []uint32, keepRuns bool) *peerv1.FollowRequest {
 	return &peerv1.FollowRequest{Step: &peerv1.FollowRequest_Copy{Copy: is}}
 }
 
-func holdStep() *peerv1.FollowRequest {
-	return &peerv1.FollowRequest{Step: &peerv1.FollowRequest_Hold{Hold: &peerv1.FollowHold{}}}
+func holdStep(settle bool) *peerv1.FollowRequest {
+	return &peerv1.FollowRequest{Step: &peerv1.FollowRequest_Hold{Hold: &peerv1.FollowHold{Settle: settle}}}
 }
 
 func checkStep(digest bool) *peerv1.FollowRequest {

@@ -261,6 +261,7 @@ func (x *FollowCopy) GetKeepRuns() bool {
 // FollowHold has the node make nothing durable until it is released, and send all that was before.
 type FollowHold struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
+	Settle        bool                   `protobuf:"varint,1,opt,name=settle,proto3" json:"settle,omitempty"` // before that, hand nothing out for as long as it takes until what has been handed out is durable
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -293,6 +294,13 @@ func (x *FollowHold) ProtoReflect() protoreflect.Message {
 // Deprecated: Use FollowHold.ProtoReflect.Descriptor instead.
 func (*FollowHold) Descriptor() ([]byte, []int) {
 	return file_carillon_peer_v1_follow_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *FollowHold) GetSettle() bool {
+	if x != nil {
+		return x.Settle
+	}
+	return false
 }
 
 // FollowCheck asks whether the node has owned the partitions all the time. It is of use while all nodes hold.
@@ -1036,9 +1044,10 @@ const file_carillon_peer_v1_follow_proto_rawDesc = "" +
 	"\n" +
 	"partitions\x18\x01 \x03(\rR\n" +
 	"partitions\x12\x1b\n" +
-	"\tkeep_runs\x18\x02 \x01(\bR\bkeepRuns\"\f\n" +
+	"\tkeep_runs\x18\x02 \x01(\bR\bkeepRuns\"$\n" +
 	"\n" +
-	"FollowHold\"%\n" +
+	"FollowHold\x12\x16\n" +
+	"\x06settle\x18\x01 \x01(\bR\x06settle\"%\n" +
 	"\vFollowCheck\x12\x16\n" +
 	"\x06digest\x18\x01 \x01(\bR\x06digest\" \n" +
 	"\n" +

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
+
 	"github.com/carillonhq/carillon/server/internal/testing/realserver"
 )
 
@@ -110,6 +112,28 @@ func GCSBackend(t testing.TB) Backend {
 	return Backend{URL: "gs://" + bucket + "?anonymous=yes&commit-every=5ms&endpoint=" + server.Endpoint(),
 		Address: server.Address(), Flags: []string{"--lease-ttl", "4s"},
 		Down: func() { server.Crash(t) }, Up: func() { server.Up(t) }}
+}
+
+// AzureBackend is the same in a container of Azurite. That keeps all in memory, so it is not ended.
+func AzureBackend(t testing.TB) Backend {
+	t.Helper()
+	const name = "carillon"
+	server := realserver.StartAzure(t)
+	key, err := container.NewSharedKeyCredential(server.Account, server.Key)
+	must := func(err error) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(err)
+	c, err := container.NewClientWithSharedKeyCredential(server.Endpoint()+"/"+name, key, nil)
+	must(err)
+	_, err = c.Create(t.Context(), nil)
+	must(err)
+	must(os.Setenv("AZURE_STORAGE_KEY", server.Key)) //nolint:usetesting // as of S3Backend
+	return Backend{URL: "azblob://" + name + "?account=" + server.Account + "&commit-every=5ms&endpoint=" +
+		server.Endpoint(),
+		Address: server.Address(), Flags: []string{"--lease-ttl", "4s"}}
 }
 
 // EtcdClusterBackend is an empty store on an etcd of three members, of which the last is the one to be ended.

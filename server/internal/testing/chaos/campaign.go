@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/carillonhq/carillon/client"
@@ -26,7 +27,10 @@ type Options struct {
 	Kills int
 	// Ballast is how many jobs, due in a far year, the store has before anything goes wrong.
 	Ballast int
-	Log     func(format string, args ...any)
+	// Rate is how many runs a second of jobs that nobody changes there are, besides all others.
+	Rate int
+	Only []string // kinds of faults to draw from; nil = all
+	Log  func(format string, args ...any)
 }
 
 // Constants are what the checker may expect here: a machine with few cores, on which clients, workers, node
@@ -65,6 +69,10 @@ func Run(ctx context.Context, o Options) (Report, error) {
 	if c.workers, err = newWorkers(record, o.Seed, oneDoor{node}, o.Log); err != nil {
 		return Report{}, err
 	}
+	c.movesOnly = slices.Equal(o.Only, []string{storeMoves})
+	if o.Rate > 0 {
+		c.pace = &pace{jobs: o.Rate}
+	}
 	return c.whole(ctx, c.worry, c.leave)
 }
 
@@ -80,10 +88,16 @@ func (d oneDoor) Deaths() []time.Time               { return d.node.Deaths() }
 
 // worry does all cycles.
 func (c *campaign) worry(ctx context.Context) error {
+	began := time.Now()
 	for i := range c.o.Cycles {
 		if err := c.cycle(ctx, i); err != nil {
 			return fmt.Errorf("cycle %d: %w", i, err)
 		}
+	}
+	if c.pace != nil {
+		passed, seen := time.Since(began), c.pace.seen.Load()
+		c.o.Log("%d runs of the jobs that run all the time in %v, %.0f a second, with all outages", seen,
+			passed.Round(time.Second), float64(seen)/passed.Seconds())
 	}
 	return c.weigh(ctx)
 }
@@ -132,6 +146,12 @@ func (c *campaign) cycle(ctx context.Context, i int) error {
 	}
 	if c.o.Move != nil {
 		hows = append(hows, storeMoves, storeMoves, storeMoves, storeMoves, storeMoves, storeMoves)
+	}
+	if len(c.o.Only) > 0 {
+		hows = slices.DeleteFunc(hows, func(how string) bool { return !slices.Contains(c.o.Only, how) })
+		if len(hows) == 0 {
+			return fmt.Errorf("none of the faults %q can happen to this store", c.o.Only)
+		}
 	}
 	how := pick(c.dice, hows...)
 	c.o.Log("cycle %d: %s", i, how)

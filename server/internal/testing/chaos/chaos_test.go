@@ -29,6 +29,7 @@ var (
 		"in TestKillPostgres: also end the server of the store, while the node goes on")
 	moveKills = flag.Int("kills", 0, "how often the command is killed in each move of TestMoves; 0 = it is drawn")
 	ballast   = flag.Int("ballast", 0, "how many jobs of a far year the store of TestMoves has as well")
+	rate      = flag.Int("rate", 0, "how many runs a second of jobs that nobody changes there are in TestMoves and TestKill…, besides all others")
 	seed      = flag.Uint64("seed", 0, "what is drawn in TestKill… and TestCluster…; 0 = something else each time")
 	given     = flag.String("binary", "", "the carillon to run; default one that is built from this source")
 	out       = flag.String("out", "", "folder for the history and the verdict; default the test's artifacts")
@@ -189,7 +190,10 @@ func TestKillEtcd(t *testing.T) {
 // campaign does a campaign and has it judged.
 func campaign(t *testing.T, o chaos.Options) {
 	t.Helper()
-	o.Seed, o.Log = *seed, t.Logf
+	o.Seed, o.Log, o.Rate = *seed, t.Logf, *rate
+	if *only != "" {
+		o.Only = strings.Split(*only, ",")
+	}
 	if o.Seed == 0 {
 		o.Seed = rand.Uint64()
 	}

@@ -166,8 +166,9 @@ func (s *clusterCampaign) nodes() (out []*Node) {
 	return out
 }
 
-// settleWithin is how long it may take until every partition has an owner that runs.
-const settleWithin = 40 * time.Second
+// settleWithin is how long it may take until every partition has an owner that runs. A node that could not
+// commit for a while, since the store was away or slow, tries again half a minute later at the latest.
+const settleWithin = 100 * time.Second
 
 // settle waits until everything is well again.
 func (s *clusterCampaign) settle(ctx context.Context) error {

@@ -14,7 +14,7 @@ import (
 
 var (
 	nodes = flag.Int("nodes", 3, "nodes of TestCluster…")
-	only  = flag.String("only", "", "kinds of faults of TestCluster…, separated by commas; default all")
+	only  = flag.String("only", "", "kinds of faults of TestKill…, TestMoves and TestCluster…, separated by commas; default all")
 )
 
 // clusterCycles is how often something goes wrong with a cluster in a short campaign.
@@ -116,6 +116,17 @@ func TestClusterGCS(t *testing.T) {
 	}
 	binary := carillonBinary(t)
 	runCampaign(t, binary, chaos.GCSBackend(t))
+}
+
+// TestClusterAzure is the same in a container of Azurite, which keeps all in memory and is not killed; only with
+// -cycles.
+func TestClusterAzure(t *testing.T) {
+	t.Parallel()
+	if *cycles == 0 {
+		t.Skip("only with -cycles: package object plays histories")
+	}
+	binary := carillonBinary(t)
+	runCampaign(t, binary, chaos.AzureBackend(t))
 }
 
 // TestClusterEmbeddedEtcd is the same on an etcd in the nodes themselves: who kills one kills a member.

@@ -39,7 +39,9 @@ func newEndpoint(record *checker.Recorder, book *deliveries.Book, d dice, good <
 	}
 	e := &endpoint{record: record, book: book, good: good, dice: d,
 		url: "http://" + l.Addr().String() + "/hook"}
-	e.server = &http.Server{Handler: e, ReadHeaderTimeout: 5 * time.Second, ConnState: e.changed}
+	// A connection that a node has made and has no use for yet is not closed but by changed: the node may use it
+	// at that very moment, and its request is lost then.
+	e.server = &http.Server{Handler: e, ReadHeaderTimeout: 24 * time.Hour, ConnState: e.changed}
 	go func() {
 		if err := e.server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 			e.wrong(err)

@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -20,28 +21,34 @@ const (
 // move moves everything to another store while the node serves it. The command is killed now and then, and
 // run again until it has come to its end. The node must end by itself then.
 func (c *campaign) move(ctx context.Context) error {
-	to, began := c.o.Move(), time.Now()
+	to, began, kills := c.o.Move(), time.Now(), 0
 	for attempt := 1; ; attempt++ {
 		args := []string{"migrate", "--from", c.node.Store, "--to", to}
 		if c.node.Runs() { // otherwise it has ended, since an earlier attempt came as far as that
 			args = append(args, "--live")
 		}
-		killed := attempt <= mostKills && c.dice.chance(2)
+		mortal := attempt <= mostKills && c.dice.chance(2)
 		if c.o.Kills > 0 {
-			killed = attempt <= c.o.Kills
+			mortal = kills < c.o.Kills
 		}
-		out, err := c.command(ctx, killed, args...)
-		c.o.Log("  %v: %v %s", args, err, out)
+		done, err := c.command(ctx, mortal, args...)
+		if err == nil || done.killed || !bytes.Contains(done.out, []byte("its lease ends soon")) {
+			c.o.Log("  %v: %v after %v\n%s", args, err, done.took.Round(time.Millisecond), done.out)
+		}
 		if err == nil {
+			c.o.Log("  moved after %v; the command was killed %d times", time.Since(began).Round(time.Second), kills)
 			break
 		}
 		if time.Since(began) > c.carried(moveWithin)*time.Duration(1+c.o.Kills) {
-			return fmt.Errorf("%v: %w\n%s", args, err, out)
+			return fmt.Errorf("%v: %w\n%s", args, err, done.out)
 		}
-		if !killed {
-			// The node ends a moment after what a killed command has made of its store.
-			_ = c.gone(ctx, time.Second)
+		if done.killed {
+			kills++
+			continue
 		}
+		// The node ends a moment after what a killed command has made of its store; and what that has begun to
+		// fill is its own until its lease has ended.
+		_ = c.gone(ctx, time.Second)
 	}
 	if err := c.gone(ctx, c.carried(leaveWithin)); err != nil {
 		return err
@@ -53,15 +60,26 @@ func (c *campaign) move(ctx context.Context) error {
 	return nil
 }
 
-// command runs carillon, perhaps not to its end.
-func (c *campaign) command(ctx context.Context, killed bool, args ...string) ([]byte, error) {
-	within := c.carried(moveWithin)
-	if killed {
-		within = c.dice.between(0, killedWithin+time.Duration(c.o.Ballast)*perJob/20)
+// commandEnd is how a command has ended.
+type commandEnd struct {
+	out    []byte
+	killed bool
+	took   time.Duration
+}
+
+// command runs carillon; one that is mortal is killed after a while.
+func (c *campaign) command(ctx context.Context, mortal bool, args ...string) (end commandEnd, err error) {
+	most := c.carried(moveWithin)
+	if mortal {
+		most = c.dice.between(0, killedWithin+time.Duration(c.o.Ballast)*perJob/20)
 	}
-	ctx, cancel := context.WithTimeout(ctx, within)
+	within, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
-	return exec.CommandContext(ctx, c.o.Binary, args...).CombinedOutput()
+	cmd, began := exec.CommandContext(within, c.o.Binary, args...), time.Now()
+	end.out, err = cmd.CombinedOutput()
+	end.took = time.Since(began)
+	end.killed = err != nil && within.Err() != nil && ctx.Err() == nil
+	return end, err
 }
 
 // gone waits until the node has ended by itself.

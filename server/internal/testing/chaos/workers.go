@@ -12,6 +12,7 @@ import (
 	"github.com/carillonhq/carillon/client"
 	"github.com/carillonhq/carillon/server/internal/testing/checker"
 	"github.com/carillonhq/carillon/server/internal/testing/deliveries"
+	"github.com/carillonhq/carillon/worker"
 )
 
 // workers is everybody but the nemesis: clients, workers, the endpoint.
@@ -28,6 +29,10 @@ type workers struct {
 	away   *elsewhere             // a worker in a process of its own; nil: there is none
 	owners func() []checker.Owner // in the end; nil: nobody asks
 	halts  []deliveries.Break     // of single nodes
+	pace   *pace                  // nil: there is none
+	// movesOnly: the only thing that goes wrong is that the store moves, and nodes settle before that. Where
+	// more does, a node may not be fast enough.
+	movesOnly bool
 
 	clients  sync.WaitGroup
 	bursting sync.WaitGroup
@@ -163,6 +168,11 @@ func (c *workers) populate(loading, working context.Context) (closeAll func(), e
 			err = errors.Join(err, u.put(u.dice.steady(i, u.endpoint)))
 		}
 	}
+	if c.pace != nil {
+		if u := newUser("pace"); err == nil {
+			err = c.pace.put(u)
+		}
+	}
 	for i := range burstUsers {
 		c.bursts = append(c.bursts, newUser(fmt.Sprintf("burst-%d", i)))
 	}
@@ -182,12 +192,17 @@ func (c *workers) populate(loading, working context.Context) (closeAll func(), e
 		return closeAll, err
 	}
 	dialled = append(dialled, employer)
-	sdk := employee(employer, c.record, c.book, newDice(c.seed, "employee"), c.good)
-	c.workers.Go(func() {
-		if err := sdk.Run(working); err != nil {
-			c.wrong(err)
-		}
-	})
+	sdks := []*worker.Worker{employee(employer, c.record, c.book, newDice(c.seed, "employee"), c.good)}
+	if c.pace != nil {
+		sdks = append(sdks, c.pace.worker(employer, c.record, c.book))
+	}
+	for _, sdk := range sdks {
+		c.workers.Go(func() {
+			if err := sdk.Run(working); err != nil {
+				c.wrong(err)
+			}
+		})
+	}
 	return closeAll, nil
 }
 
