@@ -51,7 +51,7 @@ func (g *Ingest) handle(ctx, calls context.Context, it *item) {
 // acknowledge ends a message that is done, durably, or is a dead letter.
 func (g *Ingest) acknowledge(it *item, o Outcome) {
 	it.d.Done()
-	g.o.Count(g.config.Name, it.topic.name, o)
+	g.count(it.topic, o)
 }
 
 // see returns what became of a message; done is false if it is left unacknowledged.
@@ -89,7 +89,7 @@ func (g *Ingest) see(ctx, calls context.Context, it *item) (o Outcome, done bool
 		if pause == 0 {
 			g.retries.begin(it.d.At, err)
 		}
-		g.o.Count(g.config.Name, it.topic.name, Retried)
+		g.count(it.topic, Retried)
 		if pause = pause.Next(); pause.Wait(ctx) != nil {
 			return "", false
 		}
