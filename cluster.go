@@ -5,10 +5,11 @@ import (
 	"time"
 )
 
-// Cluster shows the nodes that share a store with their queues and workers, and moves partitions between
-// them. A node that is alone has one, too.
+// Cluster shows the nodes that share a store with their queues, workers and ingests, and moves partitions
+// between them. A node that is alone has one, too.
 type Cluster interface {
 	Queues
+	Ingests
 	// ClusterStatus returns the living nodes and the owners of partitions, as the store has them at this
 	// moment.
 	ClusterStatus(ctx context.Context) (ClusterStatus, error)

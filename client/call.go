@@ -64,6 +64,7 @@ var reads = map[string]bool{
 	pb.ClusterService_GetCluster_FullMethodName:        true,
 	pb.ClusterService_ListQueues_FullMethodName:        true,
 	pb.ClusterService_ListWorkers_FullMethodName:       true,
+	pb.ClusterService_ListIngests_FullMethodName:       true,
 	pb.AccessService_ListKeys_FullMethodName:           true,
 	pb.AuditService_ListAudit_FullMethodName:           true,
 	pb.AuditService_VerifyAudit_FullMethodName:         true,

@@ -74,6 +74,17 @@ func (c *Client) ListWorkers(ctx context.Context, q carillon.WorkerQuery) (caril
 		NextPageToken: m.GetNextPageToken(), Unheard: m.GetUnheard()}, unlisted(err)
 }
 
+// ListIngests returns a page of topics that the nodes take commands from; see [carillon.Ingests].
+func (c *Client) ListIngests(ctx context.Context, q carillon.IngestQuery) (carillon.IngestPage, error) {
+	m, err := c.cluster.ListIngests(ctx, wire.IngestQueryToProto(&q))
+	if status.Code(err) == codes.Unimplemented {
+		err = carillon.Errorf(carillon.FailedPrecondition, "",
+			"this server is of a version that does not list ingests (%w)", err)
+	}
+	return carillon.IngestPage{Ingests: wire.IngestsFromProto(m.GetIngests()),
+		NextPageToken: m.GetNextPageToken(), Unheard: m.GetUnheard()}, err
+}
+
 // PauseQueue stops the handing out of attempts of a queue; see [carillon.Queues].
 func (c *Client) PauseQueue(ctx context.Context, key carillon.QueueKey,
 	note string) (carillon.QueueChange, error) {

@@ -70,7 +70,7 @@ func responseHeaders() object {
 var neverMissing = []string{"PutJob", "CreateJob", "BatchPutJobs", "ListJobs", "DeleteJobs", "ListRuns",
 	"ListRunsOfJob", "RedriveRuns", "BulkRuns", "BulkJobs",
 	"GetNamespace", "ListNamespaces", "PutNamespace", "PreviewSchedule", "GetCluster", "Rebalance",
-	"ListQueues", "ListWorkers", "PauseQueue", "ResumeQueue", "PurgeQueue", "Watch", "WatchNamespace",
+	"ListQueues", "ListWorkers", "ListIngests", "PauseQueue", "ResumeQueue", "PurgeQueue", "Watch", "WatchNamespace",
 	"PutCalendar", "ListCalendars", "CollectPayloads", "ListAudit", "VerifyAudit"}
 
 // streams are the calls that answer with a stream of events.

@@ -211,6 +211,7 @@ var parameterRanges = map[string]object{
 	"DeleteJobs.prefix":     {"format": "job-name", "minLength": 1, "maxLength": 512, "pattern": nameText},
 	"ListQueues.namespace":  {"maxLength": 63, "pattern": "^[a-zA-Z0-9-]*$"},
 	"ListWorkers.namespace": {"maxLength": 63, "pattern": "^[a-zA-Z0-9-]*$"},
+	"ListIngests.namespace": {"maxLength": 63, "pattern": "^[a-zA-Z0-9-]*$"},
 	"kind":                  kindFilter,
 	"ListWorkers.kind":      {"enum": []any{"", "worker", "dapr"}},
 	"queue":                 queueFilter,

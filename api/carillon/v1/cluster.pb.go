@@ -1570,6 +1570,489 @@ func (x *Worker) GetLastSeen() *timestamppb.Timestamp {
 	return nil
 }
 
+// ListIngestsRequest selects topics of ingests, in the order of their namespaces, ingests and names.
+type ListIngestsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Ingests whose commands are for it; of all namespaces if it is empty.
+	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// Default 100, at most 1000.
+	PageSize int32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// Of the page before.
+	PageToken     string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListIngestsRequest) Reset() {
+	*x = ListIngestsRequest{}
+	mi := &file_carillon_v1_cluster_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListIngestsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListIngestsRequest) ProtoMessage() {}
+
+func (x *ListIngestsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_cluster_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListIngestsRequest.ProtoReflect.Descriptor instead.
+func (*ListIngestsRequest) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_cluster_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *ListIngestsRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *ListIngestsRequest) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ListIngestsRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+// ListIngestsResponse is a page of topics of ingests.
+type ListIngestsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// In the order of their namespaces, ingests and names.
+	Ingests []*Ingest `protobuf:"bytes,1,rep,name=ingests,proto3" json:"ingests,omitempty"`
+	// Of the next page; empty: there is none.
+	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	// Nodes, by id, that have not answered in time, or cannot, being of an older version: what they know is not in the page.
+	Unheard       []string `protobuf:"bytes,3,rep,name=unheard,proto3" json:"unheard,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListIngestsResponse) Reset() {
+	*x = ListIngestsResponse{}
+	mi := &file_carillon_v1_cluster_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListIngestsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListIngestsResponse) ProtoMessage() {}
+
+func (x *ListIngestsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_cluster_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListIngestsResponse.ProtoReflect.Descriptor instead.
+func (*ListIngestsResponse) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_cluster_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *ListIngestsResponse) GetIngests() []*Ingest {
+	if x != nil {
+		return x.Ingests
+	}
+	return nil
+}
+
+func (x *ListIngestsResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
+func (x *ListIngestsResponse) GetUnheard() []string {
+	if x != nil {
+		return x.Unheard
+	}
+	return nil
+}
+
+// Ingest is a topic that an ingest takes commands from. An ingest of several topics has one for each.
+type Ingest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// That its commands are for.
+	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// Of the ingest, in the file of the brokers.
+	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// The broker's name in that file.
+	Broker string `protobuf:"bytes,3,opt,name=broker,proto3" json:"broker,omitempty"`
+	// The broker's kind: kafka, amqp, nats or redis.
+	Kind string `protobuf:"bytes,4,opt,name=kind,proto3" json:"kind,omitempty"`
+	// The topic, queue or stream.
+	Topic string `protobuf:"bytes,5,opt,name=topic,proto3" json:"topic,omitempty"`
+	// Its place among the topics of the ingest: what is in topic 1 goes before what is in topic 2.
+	Priority int32 `protobuf:"varint,6,opt,name=priority,proto3" json:"priority,omitempty"`
+	// Of the consumers that share its messages; empty for amqp, which has none.
+	Group string `protobuf:"bytes,7,opt,name=group,proto3" json:"group,omitempty"`
+	// Where messages go that are no command that can be done, as BROKER/NAME.
+	DeadLetter string `protobuf:"bytes,8,opt,name=dead_letter,json=deadLetter,proto3" json:"dead_letter,omitempty"`
+	// Messages that nobody of the group has acknowledged, as far as the readers know: of kafka the sum of what they say, of others the
+	// largest. Those that are not connected count only if none is. Absent: not known.
+	Lag *int64 `protobuf:"varint,9,opt,name=lag,proto3,oneof" json:"lag,omitempty"`
+	// Messages that are under way: received and not acknowledged.
+	InFlight int64 `protobuf:"varint,10,opt,name=in_flight,json=inFlight,proto3" json:"in_flight,omitempty"`
+	// When a reader last received a message; absent: none has, since each began.
+	LastMessageTime *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=last_message_time,json=lastMessageTime,proto3" json:"last_message_time,omitempty"`
+	// Messages since each reader began.
+	Counts *IngestCounts `protobuf:"bytes,12,opt,name=counts,proto3" json:"counts,omitempty"`
+	// The nodes that take its messages or try to, by id.
+	Readers       []*IngestReader `protobuf:"bytes,13,rep,name=readers,proto3" json:"readers,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Ingest) Reset() {
+	*x = Ingest{}
+	mi := &file_carillon_v1_cluster_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Ingest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Ingest) ProtoMessage() {}
+
+func (x *Ingest) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_cluster_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Ingest.ProtoReflect.Descriptor instead.
+func (*Ingest) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_cluster_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *Ingest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *Ingest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Ingest) GetBroker() string {
+	if x != nil {
+		return x.Broker
+	}
+	return ""
+}
+
+func (x *Ingest) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *Ingest) GetTopic() string {
+	if x != nil {
+		return x.Topic
+	}
+	return ""
+}
+
+func (x *Ingest) GetPriority() int32 {
+	if x != nil {
+		return x.Priority
+	}
+	return 0
+}
+
+func (x *Ingest) GetGroup() string {
+	if x != nil {
+		return x.Group
+	}
+	return ""
+}
+
+func (x *Ingest) GetDeadLetter() string {
+	if x != nil {
+		return x.DeadLetter
+	}
+	return ""
+}
+
+func (x *Ingest) GetLag() int64 {
+	if x != nil && x.Lag != nil {
+		return *x.Lag
+	}
+	return 0
+}
+
+func (x *Ingest) GetInFlight() int64 {
+	if x != nil {
+		return x.InFlight
+	}
+	return 0
+}
+
+func (x *Ingest) GetLastMessageTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.LastMessageTime
+	}
+	return nil
+}
+
+func (x *Ingest) GetCounts() *IngestCounts {
+	if x != nil {
+		return x.Counts
+	}
+	return nil
+}
+
+func (x *Ingest) GetReaders() []*IngestReader {
+	if x != nil {
+		return x.Readers
+	}
+	return nil
+}
+
+// IngestReader is a node that takes messages of a topic, or tries to.
+type IngestReader struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its id.
+	Node string `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	// When it began, after its start or a change of the ingest.
+	Since *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=since,proto3" json:"since,omitempty"`
+	// Messages can be taken: the last attempt has not failed. Neither connected nor with an error it has not heard of the broker yet.
+	Connected bool `protobuf:"varint,3,opt,name=connected,proto3" json:"connected,omitempty"`
+	// Why no messages can be taken.
+	Error string `protobuf:"bytes,4,opt,name=error,proto3" json:"error,omitempty"`
+	// Since when.
+	ErrorSince *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=error_since,json=errorSince,proto3" json:"error_since,omitempty"`
+	// Why messages that were received are tried again: their commands cannot be done at present, or the dead-letter topic takes none.
+	Retrying string `protobuf:"bytes,6,opt,name=retrying,proto3" json:"retrying,omitempty"`
+	// Messages that nobody of the group has acknowledged: of kafka those of the reader's own partitions. Absent: not known.
+	Lag *int64 `protobuf:"varint,7,opt,name=lag,proto3,oneof" json:"lag,omitempty"`
+	// Messages that are under way.
+	InFlight int64 `protobuf:"varint,8,opt,name=in_flight,json=inFlight,proto3" json:"in_flight,omitempty"`
+	// When it last received a message; absent: it has not.
+	LastMessageTime *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=last_message_time,json=lastMessageTime,proto3" json:"last_message_time,omitempty"`
+	// Messages since it began.
+	Counts        *IngestCounts `protobuf:"bytes,10,opt,name=counts,proto3" json:"counts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *IngestReader) Reset() {
+	*x = IngestReader{}
+	mi := &file_carillon_v1_cluster_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *IngestReader) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*IngestReader) ProtoMessage() {}
+
+func (x *IngestReader) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_cluster_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use IngestReader.ProtoReflect.Descriptor instead.
+func (*IngestReader) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_cluster_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *IngestReader) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *IngestReader) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *IngestReader) GetConnected() bool {
+	if x != nil {
+		return x.Connected
+	}
+	return false
+}
+
+func (x *IngestReader) GetError() string {
+	if x != nil {
+		return x.Error
+	}
+	return ""
+}
+
+func (x *IngestReader) GetErrorSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ErrorSince
+	}
+	return nil
+}
+
+func (x *IngestReader) GetRetrying() string {
+	if x != nil {
+		return x.Retrying
+	}
+	return ""
+}
+
+func (x *IngestReader) GetLag() int64 {
+	if x != nil && x.Lag != nil {
+		return *x.Lag
+	}
+	return 0
+}
+
+func (x *IngestReader) GetInFlight() int64 {
+	if x != nil {
+		return x.InFlight
+	}
+	return 0
+}
+
+func (x *IngestReader) GetLastMessageTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.LastMessageTime
+	}
+	return nil
+}
+
+func (x *IngestReader) GetCounts() *IngestCounts {
+	if x != nil {
+		return x.Counts
+	}
+	return nil
+}
+
+// IngestCounts are messages by what became of them.
+type IngestCounts struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Their changes are durable.
+	Done int64 `protobuf:"varint,1,opt,name=done,proto3" json:"done,omitempty"`
+	// Their changes had been made before.
+	Repeated int64 `protobuf:"varint,2,opt,name=repeated,proto3" json:"repeated,omitempty"`
+	// They are in the dead-letter topic: they are no commands, or were refused for good.
+	Dead int64 `protobuf:"varint,3,opt,name=dead,proto3" json:"dead,omitempty"`
+	// Attempts after which a message was tried again.
+	Retried       int64 `protobuf:"varint,4,opt,name=retried,proto3" json:"retried,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *IngestCounts) Reset() {
+	*x = IngestCounts{}
+	mi := &file_carillon_v1_cluster_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *IngestCounts) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*IngestCounts) ProtoMessage() {}
+
+func (x *IngestCounts) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_cluster_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use IngestCounts.ProtoReflect.Descriptor instead.
+func (*IngestCounts) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_cluster_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *IngestCounts) GetDone() int64 {
+	if x != nil {
+		return x.Done
+	}
+	return 0
+}
+
+func (x *IngestCounts) GetRepeated() int64 {
+	if x != nil {
+		return x.Repeated
+	}
+	return 0
+}
+
+func (x *IngestCounts) GetDead() int64 {
+	if x != nil {
+		return x.Dead
+	}
+	return 0
+}
+
+func (x *IngestCounts) GetRetried() int64 {
+	if x != nil {
+		return x.Retried
+	}
+	return 0
+}
+
 var File_carillon_v1_cluster_proto protoreflect.FileDescriptor
 
 const file_carillon_v1_cluster_proto_rawDesc = "" +
@@ -1687,7 +2170,52 @@ const file_carillon_v1_cluster_proto_rawDesc = "" +
 	"\tlast_seen\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\blastSeen\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x012\xaa\b\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"n\n" +
+	"\x12ListIngestsRequest\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x1b\n" +
+	"\tpage_size\x18\x02 \x01(\x05R\bpageSize\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\x03 \x01(\tR\tpageToken\"\x86\x01\n" +
+	"\x13ListIngestsResponse\x12-\n" +
+	"\aingests\x18\x01 \x03(\v2\x13.carillon.v1.IngestR\aingests\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12\x18\n" +
+	"\aunheard\x18\x03 \x03(\tR\aunheard\"\xbb\x03\n" +
+	"\x06Ingest\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x16\n" +
+	"\x06broker\x18\x03 \x01(\tR\x06broker\x12\x12\n" +
+	"\x04kind\x18\x04 \x01(\tR\x04kind\x12\x14\n" +
+	"\x05topic\x18\x05 \x01(\tR\x05topic\x12\x1a\n" +
+	"\bpriority\x18\x06 \x01(\x05R\bpriority\x12\x14\n" +
+	"\x05group\x18\a \x01(\tR\x05group\x12\x1f\n" +
+	"\vdead_letter\x18\b \x01(\tR\n" +
+	"deadLetter\x12\x15\n" +
+	"\x03lag\x18\t \x01(\x03H\x00R\x03lag\x88\x01\x01\x12\x1b\n" +
+	"\tin_flight\x18\n" +
+	" \x01(\x03R\binFlight\x12F\n" +
+	"\x11last_message_time\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\x0flastMessageTime\x121\n" +
+	"\x06counts\x18\f \x01(\v2\x19.carillon.v1.IngestCountsR\x06counts\x123\n" +
+	"\areaders\x18\r \x03(\v2\x19.carillon.v1.IngestReaderR\areadersB\x06\n" +
+	"\x04_lag\"\x98\x03\n" +
+	"\fIngestReader\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\x120\n" +
+	"\x05since\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x1c\n" +
+	"\tconnected\x18\x03 \x01(\bR\tconnected\x12\x14\n" +
+	"\x05error\x18\x04 \x01(\tR\x05error\x12;\n" +
+	"\verror_since\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"errorSince\x12\x1a\n" +
+	"\bretrying\x18\x06 \x01(\tR\bretrying\x12\x15\n" +
+	"\x03lag\x18\a \x01(\x03H\x00R\x03lag\x88\x01\x01\x12\x1b\n" +
+	"\tin_flight\x18\b \x01(\x03R\binFlight\x12F\n" +
+	"\x11last_message_time\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\x0flastMessageTime\x121\n" +
+	"\x06counts\x18\n" +
+	" \x01(\v2\x19.carillon.v1.IngestCountsR\x06countsB\x06\n" +
+	"\x04_lag\"l\n" +
+	"\fIngestCounts\x12\x12\n" +
+	"\x04done\x18\x01 \x01(\x03R\x04done\x12\x1a\n" +
+	"\brepeated\x18\x02 \x01(\x03R\brepeated\x12\x12\n" +
+	"\x04dead\x18\x03 \x01(\x03R\x04dead\x12\x18\n" +
+	"\aretried\x18\x04 \x01(\x03R\aretried2\x91\t\n" +
 	"\x0eClusterService\x12W\n" +
 	"\n" +
 	"GetCluster\x12\x1e.carillon.v1.GetClusterRequest\x1a\x14.carillon.v1.Cluster\"\x13\x82\xd3\xe4\x93\x02\r\x12\v/v1/cluster\x12s\n" +
@@ -1703,7 +2231,8 @@ const file_carillon_v1_cluster_proto_rawDesc = "" +
 	"\vResumeQueue\x12\x1f.carillon.v1.ResumeQueueRequest\x1a .carillon.v1.ResumeQueueResponse\"D\x82\xd3\xe4\x93\x02>:\x01*\"9/v1/namespaces/{namespace}/queues/{kind}/{name=**}:resume\x12\x92\x01\n" +
 	"\n" +
 	"PurgeQueue\x12\x1e.carillon.v1.PurgeQueueRequest\x1a\x1f.carillon.v1.PurgeQueueResponse\"C\x82\xd3\xe4\x93\x02=:\x01*\"8/v1/namespaces/{namespace}/queues/{kind}/{name=**}:purge\x12e\n" +
-	"\vListWorkers\x12\x1f.carillon.v1.ListWorkersRequest\x1a .carillon.v1.ListWorkersResponse\"\x13\x82\xd3\xe4\x93\x02\r\x12\v/v1/workersB;Z9github.com/carillonhq/carillon/api/carillon/v1;carillonv1b\x06proto3"
+	"\vListWorkers\x12\x1f.carillon.v1.ListWorkersRequest\x1a .carillon.v1.ListWorkersResponse\"\x13\x82\xd3\xe4\x93\x02\r\x12\v/v1/workers\x12e\n" +
+	"\vListIngests\x12\x1f.carillon.v1.ListIngestsRequest\x1a .carillon.v1.ListIngestsResponse\"\x13\x82\xd3\xe4\x93\x02\r\x12\v/v1/ingestsB;Z9github.com/carillonhq/carillon/api/carillon/v1;carillonv1b\x06proto3"
 
 var (
 	file_carillon_v1_cluster_proto_rawDescOnce sync.Once
@@ -1717,7 +2246,7 @@ func file_carillon_v1_cluster_proto_rawDescGZIP() []byte {
 	return file_carillon_v1_cluster_proto_rawDescData
 }
 
-var file_carillon_v1_cluster_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
+var file_carillon_v1_cluster_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
 var file_carillon_v1_cluster_proto_goTypes = []any{
 	(*Cluster)(nil),               // 0: carillon.v1.Cluster
 	(*Node)(nil),                  // 1: carillon.v1.Node
@@ -1742,47 +2271,62 @@ var file_carillon_v1_cluster_proto_goTypes = []any{
 	(*ListWorkersRequest)(nil),    // 20: carillon.v1.ListWorkersRequest
 	(*ListWorkersResponse)(nil),   // 21: carillon.v1.ListWorkersResponse
 	(*Worker)(nil),                // 22: carillon.v1.Worker
-	nil,                           // 23: carillon.v1.Worker.LabelsEntry
-	(*timestamppb.Timestamp)(nil), // 24: google.protobuf.Timestamp
+	(*ListIngestsRequest)(nil),    // 23: carillon.v1.ListIngestsRequest
+	(*ListIngestsResponse)(nil),   // 24: carillon.v1.ListIngestsResponse
+	(*Ingest)(nil),                // 25: carillon.v1.Ingest
+	(*IngestReader)(nil),          // 26: carillon.v1.IngestReader
+	(*IngestCounts)(nil),          // 27: carillon.v1.IngestCounts
+	nil,                           // 28: carillon.v1.Worker.LabelsEntry
+	(*timestamppb.Timestamp)(nil), // 29: google.protobuf.Timestamp
 }
 var file_carillon_v1_cluster_proto_depIdxs = []int32{
 	1,  // 0: carillon.v1.Cluster.nodes:type_name -> carillon.v1.Node
 	2,  // 1: carillon.v1.Cluster.partitions:type_name -> carillon.v1.PartitionOwner
-	24, // 2: carillon.v1.PartitionOwner.lease_until:type_name -> google.protobuf.Timestamp
+	29, // 2: carillon.v1.PartitionOwner.lease_until:type_name -> google.protobuf.Timestamp
 	1,  // 3: carillon.v1.WatchNodesResponse.nodes:type_name -> carillon.v1.Node
 	12, // 4: carillon.v1.ListQueuesResponse.queues:type_name -> carillon.v1.Queue
-	24, // 5: carillon.v1.Queue.oldest_due:type_name -> google.protobuf.Timestamp
+	29, // 5: carillon.v1.Queue.oldest_due:type_name -> google.protobuf.Timestamp
 	13, // 6: carillon.v1.Queue.pause:type_name -> carillon.v1.QueuePause
-	24, // 7: carillon.v1.QueuePause.since:type_name -> google.protobuf.Timestamp
+	29, // 7: carillon.v1.QueuePause.since:type_name -> google.protobuf.Timestamp
 	13, // 8: carillon.v1.PauseQueueResponse.pause:type_name -> carillon.v1.QueuePause
 	13, // 9: carillon.v1.ResumeQueueResponse.ended:type_name -> carillon.v1.QueuePause
 	22, // 10: carillon.v1.ListWorkersResponse.workers:type_name -> carillon.v1.Worker
-	23, // 11: carillon.v1.Worker.labels:type_name -> carillon.v1.Worker.LabelsEntry
-	24, // 12: carillon.v1.Worker.since:type_name -> google.protobuf.Timestamp
-	24, // 13: carillon.v1.Worker.last_seen:type_name -> google.protobuf.Timestamp
-	3,  // 14: carillon.v1.ClusterService.GetCluster:input_type -> carillon.v1.GetClusterRequest
-	4,  // 15: carillon.v1.ClusterService.DrainNode:input_type -> carillon.v1.DrainNodeRequest
-	6,  // 16: carillon.v1.ClusterService.Rebalance:input_type -> carillon.v1.RebalanceRequest
-	8,  // 17: carillon.v1.ClusterService.WatchNodes:input_type -> carillon.v1.WatchNodesRequest
-	10, // 18: carillon.v1.ClusterService.ListQueues:input_type -> carillon.v1.ListQueuesRequest
-	14, // 19: carillon.v1.ClusterService.PauseQueue:input_type -> carillon.v1.PauseQueueRequest
-	16, // 20: carillon.v1.ClusterService.ResumeQueue:input_type -> carillon.v1.ResumeQueueRequest
-	18, // 21: carillon.v1.ClusterService.PurgeQueue:input_type -> carillon.v1.PurgeQueueRequest
-	20, // 22: carillon.v1.ClusterService.ListWorkers:input_type -> carillon.v1.ListWorkersRequest
-	0,  // 23: carillon.v1.ClusterService.GetCluster:output_type -> carillon.v1.Cluster
-	5,  // 24: carillon.v1.ClusterService.DrainNode:output_type -> carillon.v1.DrainNodeResponse
-	7,  // 25: carillon.v1.ClusterService.Rebalance:output_type -> carillon.v1.RebalanceResponse
-	9,  // 26: carillon.v1.ClusterService.WatchNodes:output_type -> carillon.v1.WatchNodesResponse
-	11, // 27: carillon.v1.ClusterService.ListQueues:output_type -> carillon.v1.ListQueuesResponse
-	15, // 28: carillon.v1.ClusterService.PauseQueue:output_type -> carillon.v1.PauseQueueResponse
-	17, // 29: carillon.v1.ClusterService.ResumeQueue:output_type -> carillon.v1.ResumeQueueResponse
-	19, // 30: carillon.v1.ClusterService.PurgeQueue:output_type -> carillon.v1.PurgeQueueResponse
-	21, // 31: carillon.v1.ClusterService.ListWorkers:output_type -> carillon.v1.ListWorkersResponse
-	23, // [23:32] is the sub-list for method output_type
-	14, // [14:23] is the sub-list for method input_type
-	14, // [14:14] is the sub-list for extension type_name
-	14, // [14:14] is the sub-list for extension extendee
-	0,  // [0:14] is the sub-list for field type_name
+	28, // 11: carillon.v1.Worker.labels:type_name -> carillon.v1.Worker.LabelsEntry
+	29, // 12: carillon.v1.Worker.since:type_name -> google.protobuf.Timestamp
+	29, // 13: carillon.v1.Worker.last_seen:type_name -> google.protobuf.Timestamp
+	25, // 14: carillon.v1.ListIngestsResponse.ingests:type_name -> carillon.v1.Ingest
+	29, // 15: carillon.v1.Ingest.last_message_time:type_name -> google.protobuf.Timestamp
+	27, // 16: carillon.v1.Ingest.counts:type_name -> carillon.v1.IngestCounts
+	26, // 17: carillon.v1.Ingest.readers:type_name -> carillon.v1.IngestReader
+	29, // 18: carillon.v1.IngestReader.since:type_name -> google.protobuf.Timestamp
+	29, // 19: carillon.v1.IngestReader.error_since:type_name -> google.protobuf.Timestamp
+	29, // 20: carillon.v1.IngestReader.last_message_time:type_name -> google.protobuf.Timestamp
+	27, // 21: carillon.v1.IngestReader.counts:type_name -> carillon.v1.IngestCounts
+	3,  // 22: carillon.v1.ClusterService.GetCluster:input_type -> carillon.v1.GetClusterRequest
+	4,  // 23: carillon.v1.ClusterService.DrainNode:input_type -> carillon.v1.DrainNodeRequest
+	6,  // 24: carillon.v1.ClusterService.Rebalance:input_type -> carillon.v1.RebalanceRequest
+	8,  // 25: carillon.v1.ClusterService.WatchNodes:input_type -> carillon.v1.WatchNodesRequest
+	10, // 26: carillon.v1.ClusterService.ListQueues:input_type -> carillon.v1.ListQueuesRequest
+	14, // 27: carillon.v1.ClusterService.PauseQueue:input_type -> carillon.v1.PauseQueueRequest
+	16, // 28: carillon.v1.ClusterService.ResumeQueue:input_type -> carillon.v1.ResumeQueueRequest
+	18, // 29: carillon.v1.ClusterService.PurgeQueue:input_type -> carillon.v1.PurgeQueueRequest
+	20, // 30: carillon.v1.ClusterService.ListWorkers:input_type -> carillon.v1.ListWorkersRequest
+	23, // 31: carillon.v1.ClusterService.ListIngests:input_type -> carillon.v1.ListIngestsRequest
+	0,  // 32: carillon.v1.ClusterService.GetCluster:output_type -> carillon.v1.Cluster
+	5,  // 33: carillon.v1.ClusterService.DrainNode:output_type -> carillon.v1.DrainNodeResponse
+	7,  // 34: carillon.v1.ClusterService.Rebalance:output_type -> carillon.v1.RebalanceResponse
+	9,  // 35: carillon.v1.ClusterService.WatchNodes:output_type -> carillon.v1.WatchNodesResponse
+	11, // 36: carillon.v1.ClusterService.ListQueues:output_type -> carillon.v1.ListQueuesResponse
+	15, // 37: carillon.v1.ClusterService.PauseQueue:output_type -> carillon.v1.PauseQueueResponse
+	17, // 38: carillon.v1.ClusterService.ResumeQueue:output_type -> carillon.v1.ResumeQueueResponse
+	19, // 39: carillon.v1.ClusterService.PurgeQueue:output_type -> carillon.v1.PurgeQueueResponse
+	21, // 40: carillon.v1.ClusterService.ListWorkers:output_type -> carillon.v1.ListWorkersResponse
+	24, // 41: carillon.v1.ClusterService.ListIngests:output_type -> carillon.v1.ListIngestsResponse
+	32, // [32:42] is the sub-list for method output_type
+	22, // [22:32] is the sub-list for method input_type
+	22, // [22:22] is the sub-list for extension type_name
+	22, // [22:22] is the sub-list for extension extendee
+	0,  // [0:22] is the sub-list for field type_name
 }
 
 func init() { file_carillon_v1_cluster_proto_init() }
@@ -1791,13 +2335,15 @@ func file_carillon_v1_cluster_proto_init() {
 		return
 	}
 	file_carillon_v1_cluster_proto_msgTypes[1].OneofWrappers = []any{}
+	file_carillon_v1_cluster_proto_msgTypes[25].OneofWrappers = []any{}
+	file_carillon_v1_cluster_proto_msgTypes[26].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_carillon_v1_cluster_proto_rawDesc), len(file_carillon_v1_cluster_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   24,
+			NumMessages:   29,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -28,6 +28,7 @@ const (
 	ClusterService_ResumeQueue_FullMethodName = "/carillon.v1.ClusterService/ResumeQueue"
 	ClusterService_PurgeQueue_FullMethodName  = "/carillon.v1.ClusterService/PurgeQueue"
 	ClusterService_ListWorkers_FullMethodName = "/carillon.v1.ClusterService/ListWorkers"
+	ClusterService_ListIngests_FullMethodName = "/carillon.v1.ClusterService/ListIngests"
 )
 
 // ClusterServiceClient is the client API for ClusterService service.
@@ -61,6 +62,9 @@ type ClusterServiceClient interface {
 	PurgeQueue(ctx context.Context, in *PurgeQueueRequest, opts ...grpc.CallOption) (*PurgeQueueResponse, error)
 	// ListWorkers shows the connections of workers and Dapr's sidecars to all living nodes.
 	ListWorkers(ctx context.Context, in *ListWorkersRequest, opts ...grpc.CallOption) (*ListWorkersResponse, error)
+	// ListIngests shows the topics that the nodes take commands from, over all living nodes: who reads them, how far behind they are, and
+	// what keeps them.
+	ListIngests(ctx context.Context, in *ListIngestsRequest, opts ...grpc.CallOption) (*ListIngestsResponse, error)
 }
 
 type clusterServiceClient struct {
@@ -170,6 +174,16 @@ func (c *clusterServiceClient) ListWorkers(ctx context.Context, in *ListWorkersR
 	return out, nil
 }
 
+func (c *clusterServiceClient) ListIngests(ctx context.Context, in *ListIngestsRequest, opts ...grpc.CallOption) (*ListIngestsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListIngestsResponse)
+	err := c.cc.Invoke(ctx, ClusterService_ListIngests_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // ClusterServiceServer is the server API for ClusterService service.
 // All implementations must embed UnimplementedClusterServiceServer
 // for forward compatibility.
@@ -201,6 +215,9 @@ type ClusterServiceServer interface {
 	PurgeQueue(context.Context, *PurgeQueueRequest) (*PurgeQueueResponse, error)
 	// ListWorkers shows the connections of workers and Dapr's sidecars to all living nodes.
 	ListWorkers(context.Context, *ListWorkersRequest) (*ListWorkersResponse, error)
+	// ListIngests shows the topics that the nodes take commands from, over all living nodes: who reads them, how far behind they are, and
+	// what keeps them.
+	ListIngests(context.Context, *ListIngestsRequest) (*ListIngestsResponse, error)
 	mustEmbedUnimplementedClusterServiceServer()
 }
 
@@ -237,6 +254,9 @@ func (UnimplementedClusterServiceServer) PurgeQueue(context.Context, *PurgeQueue
 }
 func (UnimplementedClusterServiceServer) ListWorkers(context.Context, *ListWorkersRequest) (*ListWorkersResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListWorkers not implemented")
+}
+func (UnimplementedClusterServiceServer) ListIngests(context.Context, *ListIngestsRequest) (*ListIngestsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListIngests not implemented")
 }
 func (UnimplementedClusterServiceServer) mustEmbedUnimplementedClusterServiceServer() {}
 func (UnimplementedClusterServiceServer) testEmbeddedByValue()                        {}
@@ -414,6 +434,24 @@ func _ClusterService_ListWorkers_Handler(srv interface{}, ctx context.Context, d
 	return interceptor(ctx, in, info, handler)
 }
 
+func _ClusterService_ListIngests_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListIngestsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ClusterServiceServer).ListIngests(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ClusterService_ListIngests_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ClusterServiceServer).ListIngests(ctx, req.(*ListIngestsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // ClusterService_ServiceDesc is the grpc.ServiceDesc for ClusterService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -452,6 +490,10 @@ var ClusterService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListWorkers",
 			Handler:    _ClusterService_ListWorkers_Handler,
+		},
+		{
+			MethodName: "ListIngests",
+			Handler:    _ClusterService_ListIngests_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

@@ -10,7 +10,7 @@ import (
 
 // newIngest returns the command `carillon ingest`.
 func newIngest(a app) *cobra.Command {
-	return newGroup("ingest", "Commands that come by a message broker", newIngestSchema(a))
+	return newGroup("ingest", "Commands that come by a message broker", newIngestList(a), newIngestSchema(a))
 }
 
 // newIngestSchema returns the command `carillon ingest schema`.

@@ -23,6 +23,7 @@ func takeMessages(to server.Intake) (end func(context.Context)) {
 		}
 		return all
 	})
+	to.ShowIngests(set.Status)
 	to.Ingests(set.Apply)
 	return set.Close
 }

@@ -115,6 +115,23 @@ func (c *stubCluster) PurgeQueue(_ context.Context, _ carillon.QueueKey,
 	return carillon.PurgeResult{Runs: n, More: n < left}, nil
 }
 
+// ListIngests has one page.
+func (c *stubCluster) ListIngests(_ context.Context, q carillon.IngestQuery) (carillon.IngestPage, error) {
+	if err := q.Validate(); err != nil {
+		return carillon.IngestPage{}, err
+	}
+	state := carillon.IngestState{Lag: 7, LagKnown: true, InFlight: 2, LastMessage: stubNow,
+		Counts: carillon.IngestCounts{Done: 40, Repeated: 3, Dead: 1, Retried: 5}}
+	return carillon.IngestPage{Unheard: []string{"c"}, Ingests: []carillon.Ingest{
+		{Namespace: "shop", Name: "orders", Broker: "events", Kind: "redis", Topic: "jobs", Priority: 1, Group: "carillon",
+			DeadLetter: "events/rejected", IngestState: state, Readers: []carillon.IngestReader{
+				{Node: "a", Since: stubNow, Connected: true, IngestState: state},
+				{Node: "b", Since: stubNow, Error: "connection refused", ErrorSince: stubNow}}},
+		{Namespace: "shop", Name: "quiet", Broker: "rabbit", Kind: "amqp", Topic: "q", Priority: 1,
+			Readers: []carillon.IngestReader{{Node: "a", Since: stubNow}}},
+	}}, nil
+}
+
 // ListWorkers has one page.
 func (c *stubCluster) ListWorkers(_ context.Context, q carillon.WorkerQuery) (carillon.WorkerPage, error) {
 	if err := q.Validate(); err != nil {

@@ -149,6 +149,7 @@ var table = map[string]rule{
 	pb.ClusterService_Rebalance_FullMethodName:   all(administer),
 	pb.ClusterService_ListQueues_FullMethodName:  within0(read),
 	pb.ClusterService_ListWorkers_FullMethodName: within0(read),
+	pb.ClusterService_ListIngests_FullMethodName: within0(read),
 	pb.ClusterService_PauseQueue_FullMethodName:  within1(operate),
 	pb.ClusterService_ResumeQueue_FullMethodName: within1(operate),
 	pb.ClusterService_PurgeQueue_FullMethodName:  within1(operate),

@@ -167,7 +167,7 @@ func TestEmptyIsTheDefaultNamespace(t *testing.T) {
 // TestRoles: what each may do in its namespace, and the error names the least role that would do.
 func TestRoles(t *testing.T) {
 	may := map[carillon.Role]string{
-		"viewer":   "GetJob ListRuns GetPayload Watch ListQueues GetNamespace",
+		"viewer":   "GetJob ListRuns GetPayload Watch ListQueues ListIngests GetNamespace",
 		"worker":   "Work CompleteRun GetPayload",
 		"producer": "GetJob PutJob PutJobs BatchPutJobs TriggerJob DeleteJobs PutPayload GetPayload",
 		"operator": "GetJob PutJob PauseJob CancelRun StartBackfill PauseQueue PurgeQueue PutCalendar BulkRuns",
@@ -175,7 +175,7 @@ func TestRoles(t *testing.T) {
 	}
 	mayNot := map[carillon.Role]string{
 		"viewer":   "PutJob TriggerJob CancelRun PutPayload PutNamespace Work CompleteRun CreateKey",
-		"worker":   "GetJob ListJobs PutJob ListRuns GetRun Watch ListQueues PutPayload RotateKey RevokeKey",
+		"worker":   "GetJob ListJobs PutJob ListRuns GetRun Watch ListQueues ListIngests PutPayload RotateKey RevokeKey",
 		"producer": "PauseJob CancelRun RedriveRuns BulkRuns PutCalendar PauseQueue PutNamespace Work ListKeys",
 		"operator": "PutNamespace Work CreateKey RotateKey",
 		"admin":    "GetCluster DrainNode Rebalance CollectPayloads ListNamespaces WatchNodes", // which need all

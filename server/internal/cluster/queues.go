@@ -43,6 +43,17 @@ func (qs clusterQueues) ListWorkers(ctx context.Context,
 	return qs.lists().ListWorkers(ctx, q)
 }
 
+// OwnIngests implements [Control].
+func (n *Node) OwnIngests(ctx context.Context, q queues.Query) ([]carillon.Ingest, error) {
+	return n.cfg.Queues.OwnIngests(ctx, q)
+}
+
+// ListIngests implements [carillon.Ingests].
+func (qs clusterQueues) ListIngests(ctx context.Context,
+	q carillon.IngestQuery) (carillon.IngestPage, error) {
+	return qs.lists().ListIngests(ctx, q)
+}
+
 // ConsumersElsewhere returns who takes the runs of a queue at the other living nodes, and which of them have
 // not answered in time.
 func (qs clusterQueues) ConsumersElsewhere(ctx context.Context,

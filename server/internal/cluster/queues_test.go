@@ -24,6 +24,11 @@ func (k knows) OwnWorkers(_ context.Context, q queues.Query) ([]queues.Connectio
 		Node: k.node}, Nth: 1}}), nil
 }
 
+func (k knows) OwnIngests(_ context.Context, q queues.Query) ([]carillon.Ingest, error) {
+	return q.Ingests([]carillon.Ingest{{Namespace: "default", Name: "i", Kind: "kafka", Topic: "t", Readers: []carillon.IngestReader{{
+		Node: k.node, IngestState: carillon.IngestState{Lag: 2, LagKnown: true}}}}}), nil
+}
+
 // TestListsAreOfAllNodes: whichever is asked. One that lives and cannot be reached is named.
 func TestListsAreOfAllNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -38,6 +43,11 @@ func TestListsAreOfAllNodes(t *testing.T) {
 			workers, err := asked.ListWorkers(t.Context(), carillon.WorkerQuery{})
 			if err != nil || len(workers.Workers) != 3 || workers.Unheard != nil {
 				t.Errorf("%s says %+v, %v", asked.id, workers, err)
+			}
+			taken, err := asked.ListIngests(t.Context(), carillon.IngestQuery{})
+			if err != nil || len(taken.Ingests) != 1 || len(taken.Ingests[0].Readers) != 3 || taken.Ingests[0].Lag != 6 ||
+				taken.Unheard != nil {
+				t.Errorf("%s says %+v, %v", asked.id, taken, err)
 			}
 		}
 		name := delivery.Queue{Namespace: "default", Kind: "worker", Address: "q"}
@@ -55,6 +65,10 @@ func TestListsAreOfAllNodes(t *testing.T) {
 		page, err := a.ListQueues(t.Context(), carillon.QueueQuery{})
 		if err != nil || len(page.Queues) != 1 || page.Queues[0].Ready != 2 || !slices.Equal(page.Unheard, []string{"c"}) {
 			t.Errorf("without c: %+v, %v", page, err)
+		}
+		taken, err := a.ListIngests(t.Context(), carillon.IngestQuery{})
+		if err != nil || len(taken.Ingests) != 1 || taken.Ingests[0].Lag != 4 || !slices.Equal(taken.Unheard, []string{"c"}) {
+			t.Errorf("without c: %+v, %v", taken, err)
 		}
 	})
 }

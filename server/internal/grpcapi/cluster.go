@@ -121,3 +121,11 @@ func (s *ClusterService) ListWorkers(ctx context.Context,
 	return &pb.ListWorkersResponse{Workers: wire.WorkersToProto(page.Workers), NextPageToken: page.NextPageToken,
 		Unheard: page.Unheard}, err
 }
+
+// ListIngests implements the rpc.
+func (s *ClusterService) ListIngests(ctx context.Context,
+	m *pb.ListIngestsRequest) (*pb.ListIngestsResponse, error) {
+	page, err := s.cluster.ListIngests(ctx, wire.IngestQueryFromProto(m))
+	return &pb.ListIngestsResponse{Ingests: wire.IngestsToProto(page.Ingests), NextPageToken: page.NextPageToken,
+		Unheard: page.Unheard}, err
+}

@@ -5,6 +5,7 @@
 //	event.go     a message as a CloudEvent
 //	command.go   an event as a command
 //	schema.go    the JSON schema of events
+//	status.go    how topics stand, for people
 //	set.go       the ingests of a node, as its file has them at present
 //	ingest.go    one ingest: its topics, their priority, what is under way
 //	group.go     messages that came together, tried together once

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/reconnect"
@@ -29,11 +30,13 @@ type topic struct {
 	source    broker.Source
 	outage    outage
 	connected atomic.Bool // the last attempt to receive has not failed
+	tally     tally
 }
 
 // Ingest is one that runs.
 type Ingest struct {
 	config  Config
+	since   time.Time // when it began
 	o       Options
 	topics  []*topic
 	letters broker.Client
@@ -55,7 +58,7 @@ type Ingest struct {
 // Start starts an ingest. It connects by itself.
 func Start(c Config, o Options) (*Ingest, error) {
 	g := &Ingest{config: c, o: o, slots: newSlots(c.InFlight, len(c.Topics)), names: map[carillon.Key][]*item{},
-		shorter: make(chan struct{})}
+		since: time.Now().UTC(), shorter: make(chan struct{})}
 	o.Log = o.Log.With("ingest", c.Name, "broker", c.Broker)
 	g.o.Log = o.Log
 	kind := c.Settings.Kind
@@ -136,6 +139,10 @@ func (g *Ingest) receive(ctx, calls context.Context, t *topic) {
 		pause = 0
 		t.connected.Store(true)
 		t.outage.ends()
+		if len(all) > 0 {
+			t.tally.last.Store(time.Now().UnixNano())
+			t.tally.inFlight.Add(int64(len(all)))
+		}
 		groups := groups{g: g, of: map[int]*group{}}
 		for i, d := range all {
 			it := g.newItem(t, d)
@@ -143,6 +150,7 @@ func (g *Ingest) receive(ctx, calls context.Context, t *topic) {
 				for _, d := range all[i:] {
 					d.Release()
 				}
+				t.tally.inFlight.Add(-int64(len(all) - i))
 				break // ctx has ended
 			}
 			g.admit(ctx, calls, it, &groups)
@@ -217,6 +225,7 @@ func (g *Ingest) follow(ctx, calls context.Context, it *item) {
 // over gives the place of a message back, and returns the one that follows it.
 func (g *Ingest) over(it *item) *item {
 	g.slots.give()
+	it.topic.tally.inFlight.Add(-1)
 	if it.fault != nil {
 		return nil // nothing follows it
 	}

@@ -108,4 +108,9 @@ func TestOneJobDoesNotTakeAllSlots(t *testing.T) {
 	if got := sources["first"].released.Load(); got != most {
 		t.Errorf("%d of %d messages are released", got, most)
 	}
+	for _, s := range g.Status("a") {
+		if s.InFlight != 0 {
+			t.Errorf("nothing is under way: %+v", s)
+		}
+	}
 }

@@ -52,7 +52,7 @@ func (g *Ingest) handle(ctx, calls context.Context, it *item) {
 // acknowledge ends a message that is done, durably, or is a dead letter.
 func (g *Ingest) acknowledge(it *item, o Outcome) {
 	it.d.Done()
-	g.o.Count(g.config.Name, it.topic.name, o)
+	g.count(it.topic, o)
 }
 
 // see returns what became of a message; done is false if it is left unacknowledged.
@@ -100,7 +100,7 @@ func (g *Ingest) triedAgain(it *item, err error) {
 		it.again = true
 		g.retries.begin(it.d.At, err)
 	}
-	g.o.Count(g.config.Name, it.topic.name, Retried)
+	g.count(it.topic, Retried)
 }
 
 func (g *Ingest) do(calls context.Context, c *message.Command) (before bool, err error) {

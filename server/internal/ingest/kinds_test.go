@@ -61,6 +61,18 @@ func commandsAreDoneOnce(t *testing.T, k *kind) {
 		}
 		return nil
 	})
+	s := x.Status("a")[0]
+	if r := s.Readers[0]; r.Node != "a" || !r.Connected || r.Error != "" || r.Retrying != "" || !r.LagKnown || r.Lag != 0 ||
+		r.LastMessage.Before(r.Since) || s.Namespace != "shop" || s.Topic != "once" || s.Kind != k.settings.Kind ||
+		r.Counts.Done != 6 || r.Counts.Repeated < 4 || r.Counts.Dead+r.Counts.Retried != 0 {
+		t.Errorf("its status is %+v", s)
+	}
+	realserver.Eventually(t, func() error { // what is counted has its place until a moment later
+		if s := x.Status("a")[0]; s.InFlight != 0 || s.Readers[0].InFlight != 0 {
+			return fmt.Errorf("%+v", s)
+		}
+		return nil
+	})
 	x.end()
 	y := k.take(t, n.to, "once")
 	k.send(t, event(to, "7", ingest.JobPut, "d", later))
@@ -142,15 +154,28 @@ func whatCannotBeDoneNowIsTriedAgain(t *testing.T, k *kind) {
 	to := k.topic(t, "retry")
 	n := start(t)
 	var tries atomic.Int32
+	var away atomic.Bool
+	away.Store(true)
 	x := k.take(t, doer(func(ctx context.Context, c message.Command) (bool, error) {
-		if c.Key.Name == "a" && tries.Add(1) < 4 {
+		if c.Key.Name == "a" && (tries.Add(1) < 4 || away.Load()) {
 			return false, carillon.Errorf(carillon.Unavailable, "", "the store is away")
 		}
 		return n.to.Do(ctx, c)
 	}), "retry")
 	k.send(t, event(to, "1", ingest.JobPut, "a", later), event(to, "2", ingest.JobDelete, "a", ""),
 		event(to, "3", ingest.JobCreate, "a", later), event(to, "4", ingest.JobPut, "b", later))
+	realserver.Eventually(t, func() error {
+		s := x.Status("a")[0]
+		if !strings.Contains(s.Readers[0].Retrying, "the store is away") || s.InFlight < 1 {
+			return fmt.Errorf("its status is %+v", s)
+		}
+		return nil
+	})
+	away.Store(false)
 	x.awaits(t, ingest.Done, 4)
+	if s := x.Status("a")[0]; s.Readers[0].Retrying != "" || s.Counts.Retried < 3 {
+		t.Errorf("its status is %+v", s)
+	}
 	if x.get(ingest.Dead) != 0 || x.get(ingest.Retried) < 3 || n.job(t, "a") == nil {
 		t.Errorf("%d dead, %d retried", x.get(ingest.Dead), x.get(ingest.Retried))
 	}
@@ -227,6 +252,10 @@ func aQuietTopicIsConnectedAgain(t *testing.T, k *kind, x *taking) {
 		realserver.Eventually(t, func() error {
 			if s := x.Stats()[0]; s.Connected != connected {
 				return fmt.Errorf("%+v", s)
+			}
+			r := x.Status("a")[0].Readers[0]
+			if says := r.Error != "" && !r.ErrorSince.IsZero(); r.Connected != connected || says == connected {
+				return fmt.Errorf("its status is %+v", r)
 			}
 			return nil
 		})

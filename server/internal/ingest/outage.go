@@ -3,6 +3,7 @@ package ingest
 import (
 	"log/slog"
 	"sync"
+	"time"
 )
 
 // outage logs something that does not work when that begins, and when it has ended.
@@ -12,6 +13,8 @@ type outage struct {
 
 	mu    sync.Mutex
 	lasts bool
+	last  string // the last error, while it lasts
+	since time.Time
 }
 
 func (o *outage) fails(err error) { o.turn(true, o.away, err) }
@@ -21,6 +24,15 @@ func (o *outage) turn(lasts bool, text string, err error) {
 	o.mu.Lock()
 	turned := o.lasts != lasts
 	o.lasts = lasts
+	switch {
+	case !lasts:
+		o.last, o.since = "", time.Time{}
+	case turned:
+		o.since = time.Now().UTC()
+	}
+	if err != nil {
+		o.last = err.Error()
+	}
 	o.mu.Unlock()
 	switch {
 	case !turned:
@@ -31,17 +43,26 @@ func (o *outage) turn(lasts bool, text string, err error) {
 	}
 }
 
+// why returns the last error, and since when there are such; "" if there is none at present.
+func (o *outage) why() (last string, since time.Time) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.last, o.since
+}
+
 // retries logs that commands are tried again: when the first is, and when none is any more.
 type retries struct {
 	log *slog.Logger
 
-	mu sync.Mutex
-	n  int
+	mu   sync.Mutex
+	n    int
+	last string // the last error, while there are such
 }
 
 func (r *retries) begin(at string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.last = err.Error()
 	if r.n++; r.n == 1 {
 		r.log.Warn("commands cannot be done at present, and are tried again", "at", at, "error", err)
 	}
@@ -51,6 +72,14 @@ func (r *retries) end() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.n--; r.n == 0 {
+		r.last = ""
 		r.log.Info("no command is tried again any more")
 	}
+}
+
+// why returns the last error of a command that is tried again; "" if none is.
+func (r *retries) why() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.last
 }

@@ -5,19 +5,23 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 )
 
 // Set is the ingests of a node.
 type Set struct {
 	o Options
 
-	mu     sync.Mutex
-	all    map[string]*Ingest
-	closed bool
+	mu        sync.Mutex
+	all       map[string]*Ingest
+	unstarted map[string]*unstarted // those that could not be
+	closed    bool
 }
 
 // NewSet returns a set without any.
-func NewSet(o Options) *Set { return &Set{o: o, all: map[string]*Ingest{}} }
+func NewSet(o Options) *Set {
+	return &Set{o: o, all: map[string]*Ingest{}, unstarted: map[string]*unstarted{}}
+}
 
 // Apply puts ingests in place of those before. Those that have not changed go on; the others are ended, and
 // have ended when the new ones begin. It is called from one goroutine.
@@ -26,6 +30,9 @@ func (s *Set) Apply(configs map[string]Config) {
 		c, stays := configs[name]
 		return !stays || c.Print != g.config.Print
 	})
+	s.mu.Lock()
+	clear(s.unstarted) // each is tried again
+	s.mu.Unlock()
 	for _, name := range slices.Sorted(maps.Keys(configs)) {
 		s.start(configs[name])
 	}
@@ -39,6 +46,7 @@ func (s *Set) start(c Config) {
 	}
 	g, err := Start(c, s.o)
 	if err != nil {
+		s.unstarted[c.Name] = &unstarted{c, time.Now().UTC(), err}
 		s.o.Log.Error("an ingest cannot be started", "ingest", c.Name, "error", err)
 		return
 	}
@@ -69,6 +77,7 @@ func (s *Set) end(ctx context.Context, which func(name string, g *Ingest) bool) 
 func (s *Set) Close(ctx context.Context) {
 	s.mu.Lock()
 	s.closed = true
+	clear(s.unstarted)
 	s.mu.Unlock()
 	s.end(ctx, func(string, *Ingest) bool { return true })
 }

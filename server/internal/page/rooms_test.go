@@ -37,6 +37,7 @@ func roomsOf(n *node) []room {
 		{"dead", "/dead", "1 run out of attempts"},
 		{"queues", "/queues", "render"},
 		{"workers", "/workers", "a-worker"},
+		{"ingests", "/ingests", "No commands are taken"},
 		{"graph", "/graph", "etl/load"},
 		{"backfills", "/backfills?job=sync%2Forders", "sync/orders"},
 		{"calendars", "/calendars", "public ones"},

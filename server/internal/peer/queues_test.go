@@ -19,6 +19,7 @@ type observed struct {
 	asked   queues.Query
 	queue   carillon.Queue
 	workers []queues.Connection
+	ingests []carillon.Ingest
 }
 
 func (o *observed) OwnQueues(_ context.Context, q queues.Query) ([]carillon.Queue, error) {
@@ -31,8 +32,13 @@ func (o *observed) OwnWorkers(_ context.Context, q queues.Query) ([]queues.Conne
 	return o.workers, nil
 }
 
-// TestQueuesAndWorkersCrossWhole, and so do queries.
-func TestQueuesAndWorkersCrossWhole(t *testing.T) {
+func (o *observed) OwnIngests(_ context.Context, q queues.Query) ([]carillon.Ingest, error) {
+	o.asked = q
+	return o.ingests, nil
+}
+
+// TestQueuesWorkersAndIngestsCrossWhole, and so do queries.
+func TestQueuesWorkersAndIngestsCrossWhole(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
 	n := &observed{
 		queue: carillon.Queue{Namespace: "n", Kind: "dapr", Name: "app/a", Ready: 1, Limited: 2, Staged: 3, Oldest: at,
@@ -41,6 +47,10 @@ func TestQueuesAndWorkersCrossWhole(t *testing.T) {
 		workers: []queues.Connection{{Nth: 9, Worker: carillon.Worker{Namespace: "n", Kind: "worker", ID: "w", Node: "far",
 			Labels: map[string]string{"a": "b"}, Queues: []string{"q", "r"}, Since: at, Credits: 1, InFlight: 2,
 			Silent: true, Version: "carillon-go/v1", LastSeen: at.Add(time.Second)}}},
+		ingests: []carillon.Ingest{{Namespace: "n", Name: "i", Broker: "b", Kind: "nats", Topic: "t", Priority: 1, Group: "g",
+			DeadLetter: "b/dead", IngestState: carillon.IngestState{Lag: 3, LagKnown: true, InFlight: 1, LastMessage: at},
+			Readers: []carillon.IngestReader{{Node: "far", Since: at, Error: "why", ErrorSince: at, Retrying: "that",
+				IngestState: carillon.IngestState{Counts: carillon.IngestCounts{Done: 1, Repeated: 2, Dead: 3, Retried: 4}}}}}},
 	}
 	c, _ := serveAs(t, n, peer.Options{})
 	q := queues.Query{Namespace: "n", Kind: "dapr", Queue: "app/a", Limit: 3, After: queues.Place{
@@ -54,7 +64,15 @@ func TestQueuesAndWorkersCrossWhole(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(workers, n.workers) || n.asked != q {
 		t.Errorf("%+v for %+v, %v", workers, n.asked, err)
 	}
+	q.Queue, q.Kind = "", ""
+	ingests, err := c.OwnIngests(t.Context(), q)
+	if err != nil || !reflect.DeepEqual(ingests, n.ingests) || n.asked != q {
+		t.Errorf("%+v for %+v, %v", ingests, n.asked, err)
+	}
 	for _, limit := range []int{0, -1, carillon.MaxBatch + 2} {
+		if _, err := c.OwnIngests(t.Context(), queues.Query{Limit: limit}); carillon.KindOf(err) != carillon.InvalidArgument {
+			t.Errorf("ingests, limit %d: %v", limit, err)
+		}
 		if _, err := c.OwnQueues(t.Context(), queues.Query{Limit: limit}); carillon.KindOf(err) != carillon.InvalidArgument {
 			t.Errorf("limit %d: %v", limit, err)
 		}

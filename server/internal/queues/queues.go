@@ -1,8 +1,9 @@
-// Package queues lists what waits in queues, and who takes it, over the nodes of a cluster.
+// Package queues lists what waits in queues, who takes it, and what comes from brokers, over the nodes of a
+// cluster.
 //
-// Each node knows its part only: what waits in the partitions that it owns, and the consumers that are
-// connected to it. [List] asks all nodes for the first rows after a place, and adds them up. As each node
-// answers with its first rows in the common order, the first rows of all are complete.
+// Each node knows its part only: what waits in the partitions that it owns, the consumers that are connected
+// to it, and the messages that it takes. [List] asks all nodes for the first rows after a place, and adds
+// them up. As each node answers with its first rows in the common order, the first rows of all are complete.
 package queues
 
 import (
@@ -23,9 +24,12 @@ type Node interface {
 	OwnQueues(ctx context.Context, q Query) ([]carillon.Queue, error)
 	// OwnWorkers returns the first connections that the query selects, in their order.
 	OwnWorkers(ctx context.Context, q Query) ([]Connection, error)
+	// OwnIngests returns the first topics of ingests that the query selects, in their order, each with the node
+	// as its reader.
+	OwnIngests(ctx context.Context, q Query) ([]carillon.Ingest, error)
 }
 
-// Query selects queues or connections.
+// Query selects queues, connections or topics of ingests.
 type Query struct {
 	Namespace, Kind string // empty: any
 	// Of connections: that serve the queue of this name. Of queues: that one alone, and nothing of what waits
@@ -127,7 +131,7 @@ func first[T any](q *Query, of []T, place func(*T) Place) []T {
 	return of[:min(len(of), q.Limit)]
 }
 
-// List lists the queues and workers of all nodes.
+// List lists the queues, workers and ingests of all nodes.
 type List struct {
 	// Each calls f for every living node, concurrently, with a ctx that bounds how long they may take, and
 	// waits. It returns those that cannot be asked.

@@ -24,6 +24,7 @@ import (
 type known struct {
 	queues  []carillon.Queue
 	workers []queues.Connection
+	ingests []carillon.Ingest
 	err     error
 }
 
@@ -33,6 +34,10 @@ func (k *known) OwnQueues(_ context.Context, q queues.Query) ([]carillon.Queue, 
 
 func (k *known) OwnWorkers(_ context.Context, q queues.Query) ([]queues.Connection, error) {
 	return q.Workers(slices.Clone(k.workers)), k.err
+}
+
+func (k *known) OwnIngests(_ context.Context, q queues.Query) ([]carillon.Ingest, error) {
+	return q.Ingests(slices.Clone(k.ingests)), k.err
 }
 
 // listOf lists over nodes; those that are nil cannot be asked.

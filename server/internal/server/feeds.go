@@ -162,6 +162,12 @@ func (i Intake) remembered(ctx context.Context, p int, c *message.Command) (bool
 // call at a time. After the feed has ended it does nothing: the node looks at the file a little longer.
 func (i Intake) Ingests(f func(map[string]ingest.Config)) { i.node.brokers.followIngests(f) }
 
+// ShowIngests has the node say how ingests stand: own returns that, with the node of a name as the only
+// reader. Without it there are none.
+func (i Intake) ShowIngests(own func(node string) []carillon.Ingest) {
+	i.node.queues.ingests.Store(&own)
+}
+
 // Brokers returns which kinds of brokers the program knows.
 func (i Intake) Brokers() (sources map[string]broker.NewSource, clients map[string]broker.New) {
 	return i.node.config.Targets.Brokers.Sources, i.node.config.Targets.Brokers.Clients

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/carillonhq/carillon"
@@ -10,13 +11,14 @@ import (
 	"github.com/carillonhq/carillon/server/internal/queues"
 )
 
-// ownQueues is what this node knows of queues and workers: what waits in the partitions that it owns, and who
-// is connected to it.
+// ownQueues is what this node knows of queues, workers and ingests: what waits in the partitions that it
+// owns, who is connected to it, and what it takes from brokers.
 type ownQueues struct {
 	node    string
 	backlog func() map[delivery.Queue]delivery.Backlog
 	paused  func() map[delivery.Queue]carillon.QueuePause
 	hub     *dispatch.Hub
+	ingests atomic.Pointer[func(node string) []carillon.Ingest] // nil: nothing is taken from brokers
 	// elsewhere is who takes the runs of a queue at other nodes, and who has not answered; nil: there are none.
 	elsewhere func(ctx context.Context, q delivery.Queue) (carillon.Queue, []string)
 }
@@ -91,7 +93,16 @@ func (o *ownQueues) OwnWorkers(_ context.Context, q queues.Query) ([]queues.Conn
 	return q.Workers(all), nil
 }
 
-// alone lists the queues and workers of a node that is alone.
+// OwnIngests implements [queues.Node].
+func (o *ownQueues) OwnIngests(_ context.Context, q queues.Query) ([]carillon.Ingest, error) {
+	own := o.ingests.Load()
+	if own == nil {
+		return nil, nil
+	}
+	return q.Ingests((*own)(o.node)), nil
+}
+
+// alone lists the queues, workers and ingests of a node that is alone.
 func (o *ownQueues) alone(macKey []byte) queues.List {
 	return queues.List{MACKey: macKey,
 		Each: func(ctx context.Context, f func(ctx context.Context, id string, n queues.Node)) []string {

@@ -5178,6 +5178,125 @@ func (x *OwnWorkersResponse) GetWorkers() []*OwnWorker {
 	return nil
 }
 
+// OwnIngestsRequest selects topics of ingests.
+type OwnIngestsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Until when the request may arrive.
+	NotAfter *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=not_after,json=notAfter,proto3" json:"not_after,omitempty"`
+	// Of the ingests; empty: any.
+	Namespace string `protobuf:"bytes,2,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// The topics after it, with the ingest as kind and the topic as name; absent: from the first.
+	After *Place `protobuf:"bytes,3,opt,name=after,proto3" json:"after,omitempty"`
+	// At most so many.
+	Limit         int32 `protobuf:"varint,4,opt,name=limit,proto3" json:"limit,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OwnIngestsRequest) Reset() {
+	*x = OwnIngestsRequest{}
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[78]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OwnIngestsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OwnIngestsRequest) ProtoMessage() {}
+
+func (x *OwnIngestsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[78]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OwnIngestsRequest.ProtoReflect.Descriptor instead.
+func (*OwnIngestsRequest) Descriptor() ([]byte, []int) {
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{78}
+}
+
+func (x *OwnIngestsRequest) GetNotAfter() *timestamppb.Timestamp {
+	if x != nil {
+		return x.NotAfter
+	}
+	return nil
+}
+
+func (x *OwnIngestsRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *OwnIngestsRequest) GetAfter() *Place {
+	if x != nil {
+		return x.After
+	}
+	return nil
+}
+
+func (x *OwnIngestsRequest) GetLimit() int32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+// OwnIngestsResponse is the first of them in their order.
+type OwnIngestsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Each with the node as its reader.
+	Ingests       []*v1.Ingest `protobuf:"bytes,1,rep,name=ingests,proto3" json:"ingests,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OwnIngestsResponse) Reset() {
+	*x = OwnIngestsResponse{}
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[79]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OwnIngestsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OwnIngestsResponse) ProtoMessage() {}
+
+func (x *OwnIngestsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[79]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OwnIngestsResponse.ProtoReflect.Descriptor instead.
+func (*OwnIngestsResponse) Descriptor() ([]byte, []int) {
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{79}
+}
+
+func (x *OwnIngestsResponse) GetIngests() []*v1.Ingest {
+	if x != nil {
+		return x.Ingests
+	}
+	return nil
+}
+
 // OwnWorker is a connection to the node.
 type OwnWorker struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -5191,7 +5310,7 @@ type OwnWorker struct {
 
 func (x *OwnWorker) Reset() {
 	*x = OwnWorker{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[78]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5203,7 +5322,7 @@ func (x *OwnWorker) String() string {
 func (*OwnWorker) ProtoMessage() {}
 
 func (x *OwnWorker) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[78]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5216,7 +5335,7 @@ func (x *OwnWorker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OwnWorker.ProtoReflect.Descriptor instead.
 func (*OwnWorker) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{78}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *OwnWorker) GetWorker() *v1.Worker {
@@ -5248,7 +5367,7 @@ type SettleSidecarRequest struct {
 
 func (x *SettleSidecarRequest) Reset() {
 	*x = SettleSidecarRequest{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[79]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5260,7 +5379,7 @@ func (x *SettleSidecarRequest) String() string {
 func (*SettleSidecarRequest) ProtoMessage() {}
 
 func (x *SettleSidecarRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[79]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5273,7 +5392,7 @@ func (x *SettleSidecarRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SettleSidecarRequest.ProtoReflect.Descriptor instead.
 func (*SettleSidecarRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{79}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *SettleSidecarRequest) GetNotAfter() *timestamppb.Timestamp {
@@ -5306,7 +5425,7 @@ type SettleSidecarResponse struct {
 
 func (x *SettleSidecarResponse) Reset() {
 	*x = SettleSidecarResponse{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[80]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5318,7 +5437,7 @@ func (x *SettleSidecarResponse) String() string {
 func (*SettleSidecarResponse) ProtoMessage() {}
 
 func (x *SettleSidecarResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[80]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5331,7 +5450,7 @@ func (x *SettleSidecarResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SettleSidecarResponse.ProtoReflect.Descriptor instead.
 func (*SettleSidecarResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{80}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{82}
 }
 
 var File_carillon_peer_v1_peer_proto protoreflect.FileDescriptor
@@ -5679,7 +5798,14 @@ const file_carillon_peer_v1_peer_proto_rawDesc = "" +
 	"\x05after\x18\x05 \x01(\v2\x17.carillon.peer.v1.PlaceR\x05after\x12\x14\n" +
 	"\x05limit\x18\x06 \x01(\x05R\x05limit\"K\n" +
 	"\x12OwnWorkersResponse\x125\n" +
-	"\aworkers\x18\x01 \x03(\v2\x1b.carillon.peer.v1.OwnWorkerR\aworkers\"J\n" +
+	"\aworkers\x18\x01 \x03(\v2\x1b.carillon.peer.v1.OwnWorkerR\aworkers\"\xaf\x01\n" +
+	"\x11OwnIngestsRequest\x127\n" +
+	"\tnot_after\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\bnotAfter\x12\x1c\n" +
+	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12-\n" +
+	"\x05after\x18\x03 \x01(\v2\x17.carillon.peer.v1.PlaceR\x05after\x12\x14\n" +
+	"\x05limit\x18\x04 \x01(\x05R\x05limit\"C\n" +
+	"\x12OwnIngestsResponse\x12-\n" +
+	"\aingests\x18\x01 \x03(\v2\x13.carillon.v1.IngestR\aingests\"J\n" +
 	"\tOwnWorker\x12+\n" +
 	"\x06worker\x18\x01 \x01(\v2\x13.carillon.v1.WorkerR\x06worker\x12\x10\n" +
 	"\x03nth\x18\x02 \x01(\x04R\x03nth\"w\n" +
@@ -5687,7 +5813,7 @@ const file_carillon_peer_v1_peer_proto_rawDesc = "" +
 	"\tnot_after\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\bnotAfter\x12\x12\n" +
 	"\x04from\x18\x02 \x01(\tR\x04from\x12\x12\n" +
 	"\x04told\x18\x03 \x01(\bR\x04told\"\x17\n" +
-	"\x15SettleSidecarResponse2\xc7\x15\n" +
+	"\x15SettleSidecarResponse2\xa0\x16\n" +
 	"\vPeerService\x12K\n" +
 	"\x06Status\x12\x1f.carillon.peer.v1.StatusRequest\x1a .carillon.peer.v1.StatusResponse\x12E\n" +
 	"\x04Look\x12\x1d.carillon.peer.v1.LookRequest\x1a\x1e.carillon.peer.v1.LookResponse\x12Z\n" +
@@ -5724,7 +5850,9 @@ const file_carillon_peer_v1_peer_proto_rawDesc = "" +
 	"HearLimits\x12#.carillon.peer.v1.HearLimitsRequest\x1a$.carillon.peer.v1.HearLimitsResponse\x12T\n" +
 	"\tOwnQueues\x12\".carillon.peer.v1.OwnQueuesRequest\x1a#.carillon.peer.v1.OwnQueuesResponse\x12W\n" +
 	"\n" +
-	"OwnWorkers\x12#.carillon.peer.v1.OwnWorkersRequest\x1a$.carillon.peer.v1.OwnWorkersResponse\x12`\n" +
+	"OwnWorkers\x12#.carillon.peer.v1.OwnWorkersRequest\x1a$.carillon.peer.v1.OwnWorkersResponse\x12W\n" +
+	"\n" +
+	"OwnIngests\x12#.carillon.peer.v1.OwnIngestsRequest\x1a$.carillon.peer.v1.OwnIngestsResponse\x12`\n" +
 	"\rSettleSidecar\x12&.carillon.peer.v1.SettleSidecarRequest\x1a'.carillon.peer.v1.SettleSidecarResponseB<Z:github.com/carillonhq/carillon/api/carillon/peer/v1;peerv1b\x06proto3"
 
 var (
@@ -5740,7 +5868,7 @@ func file_carillon_peer_v1_peer_proto_rawDescGZIP() []byte {
 }
 
 var file_carillon_peer_v1_peer_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_carillon_peer_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 81)
+var file_carillon_peer_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 83)
 var file_carillon_peer_v1_peer_proto_goTypes = []any{
 	(Refusal_Reason)(0),             // 0: carillon.peer.v1.Refusal.Reason
 	(CommandsResponse_Decision)(0),  // 1: carillon.peer.v1.CommandsResponse.Decision
@@ -5823,176 +5951,184 @@ var file_carillon_peer_v1_peer_proto_goTypes = []any{
 	(*OwnQueuesResponse)(nil),       // 78: carillon.peer.v1.OwnQueuesResponse
 	(*OwnWorkersRequest)(nil),       // 79: carillon.peer.v1.OwnWorkersRequest
 	(*OwnWorkersResponse)(nil),      // 80: carillon.peer.v1.OwnWorkersResponse
-	(*OwnWorker)(nil),               // 81: carillon.peer.v1.OwnWorker
-	(*SettleSidecarRequest)(nil),    // 82: carillon.peer.v1.SettleSidecarRequest
-	(*SettleSidecarResponse)(nil),   // 83: carillon.peer.v1.SettleSidecarResponse
-	(*timestamppb.Timestamp)(nil),   // 84: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),     // 85: google.protobuf.Duration
-	(*v1.Job)(nil),                  // 86: carillon.v1.Job
-	(*v1.TriggerJobRequest)(nil),    // 87: carillon.v1.TriggerJobRequest
-	(*v1.CompleteRunRequest)(nil),   // 88: carillon.v1.CompleteRunRequest
-	(*v1.PutJobResponse)(nil),       // 89: carillon.v1.PutJobResponse
-	(*v1.QueuePause)(nil),           // 90: carillon.v1.QueuePause
-	(*v1.Heartbeat)(nil),            // 91: carillon.v1.Heartbeat
-	(*v1.Result)(nil),               // 92: carillon.v1.Result
-	(*v1.Queue)(nil),                // 93: carillon.v1.Queue
-	(*v1.Worker)(nil),               // 94: carillon.v1.Worker
+	(*OwnIngestsRequest)(nil),       // 81: carillon.peer.v1.OwnIngestsRequest
+	(*OwnIngestsResponse)(nil),      // 82: carillon.peer.v1.OwnIngestsResponse
+	(*OwnWorker)(nil),               // 83: carillon.peer.v1.OwnWorker
+	(*SettleSidecarRequest)(nil),    // 84: carillon.peer.v1.SettleSidecarRequest
+	(*SettleSidecarResponse)(nil),   // 85: carillon.peer.v1.SettleSidecarResponse
+	(*timestamppb.Timestamp)(nil),   // 86: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),     // 87: google.protobuf.Duration
+	(*v1.Job)(nil),                  // 88: carillon.v1.Job
+	(*v1.TriggerJobRequest)(nil),    // 89: carillon.v1.TriggerJobRequest
+	(*v1.CompleteRunRequest)(nil),   // 90: carillon.v1.CompleteRunRequest
+	(*v1.PutJobResponse)(nil),       // 91: carillon.v1.PutJobResponse
+	(*v1.QueuePause)(nil),           // 92: carillon.v1.QueuePause
+	(*v1.Heartbeat)(nil),            // 93: carillon.v1.Heartbeat
+	(*v1.Result)(nil),               // 94: carillon.v1.Result
+	(*v1.Queue)(nil),                // 95: carillon.v1.Queue
+	(*v1.Ingest)(nil),               // 96: carillon.v1.Ingest
+	(*v1.Worker)(nil),               // 97: carillon.v1.Worker
 }
 var file_carillon_peer_v1_peer_proto_depIdxs = []int32{
 	0,   // 0: carillon.peer.v1.Refusal.reason:type_name -> carillon.peer.v1.Refusal.Reason
-	84,  // 1: carillon.peer.v1.StatusRequest.not_after:type_name -> google.protobuf.Timestamp
-	85,  // 2: carillon.peer.v1.StatusResponse.skew:type_name -> google.protobuf.Duration
-	84,  // 3: carillon.peer.v1.LookRequest.not_after:type_name -> google.protobuf.Timestamp
-	84,  // 4: carillon.peer.v1.SetDrainingRequest.not_after:type_name -> google.protobuf.Timestamp
-	84,  // 5: carillon.peer.v1.ForwardRequest.not_after:type_name -> google.protobuf.Timestamp
-	84,  // 6: carillon.peer.v1.ForwardRequest.seen_at:type_name -> google.protobuf.Timestamp
-	84,  // 7: carillon.peer.v1.CommandRequest.not_after:type_name -> google.protobuf.Timestamp
+	86,  // 1: carillon.peer.v1.StatusRequest.not_after:type_name -> google.protobuf.Timestamp
+	87,  // 2: carillon.peer.v1.StatusResponse.skew:type_name -> google.protobuf.Duration
+	86,  // 3: carillon.peer.v1.LookRequest.not_after:type_name -> google.protobuf.Timestamp
+	86,  // 4: carillon.peer.v1.SetDrainingRequest.not_after:type_name -> google.protobuf.Timestamp
+	86,  // 5: carillon.peer.v1.ForwardRequest.not_after:type_name -> google.protobuf.Timestamp
+	86,  // 6: carillon.peer.v1.ForwardRequest.seen_at:type_name -> google.protobuf.Timestamp
+	86,  // 7: carillon.peer.v1.CommandRequest.not_after:type_name -> google.protobuf.Timestamp
 	12,  // 8: carillon.peer.v1.CommandRequest.of:type_name -> carillon.peer.v1.CommandId
-	86,  // 9: carillon.peer.v1.CommandRequest.put:type_name -> carillon.v1.Job
-	84,  // 10: carillon.peer.v1.CommandRequest.seen_at:type_name -> google.protobuf.Timestamp
+	88,  // 9: carillon.peer.v1.CommandRequest.put:type_name -> carillon.v1.Job
+	86,  // 10: carillon.peer.v1.CommandRequest.seen_at:type_name -> google.protobuf.Timestamp
 	13,  // 11: carillon.peer.v1.CommandRequest.refusal:type_name -> carillon.peer.v1.CommandRefusal
-	85,  // 12: carillon.peer.v1.CommandRequest.keep_for:type_name -> google.protobuf.Duration
-	87,  // 13: carillon.peer.v1.CommandRequest.trigger:type_name -> carillon.v1.TriggerJobRequest
-	88,  // 14: carillon.peer.v1.CommandRequest.complete:type_name -> carillon.v1.CompleteRunRequest
-	84,  // 15: carillon.peer.v1.CommandsRequest.not_after:type_name -> google.protobuf.Timestamp
+	87,  // 12: carillon.peer.v1.CommandRequest.keep_for:type_name -> google.protobuf.Duration
+	89,  // 13: carillon.peer.v1.CommandRequest.trigger:type_name -> carillon.v1.TriggerJobRequest
+	90,  // 14: carillon.peer.v1.CommandRequest.complete:type_name -> carillon.v1.CompleteRunRequest
+	86,  // 15: carillon.peer.v1.CommandsRequest.not_after:type_name -> google.protobuf.Timestamp
 	14,  // 16: carillon.peer.v1.CommandsRequest.commands:type_name -> carillon.peer.v1.CommandRequest
 	1,   // 17: carillon.peer.v1.CommandsResponse.decisions:type_name -> carillon.peer.v1.CommandsResponse.Decision
-	84,  // 18: carillon.peer.v1.ForgetCommandsRequest.not_after:type_name -> google.protobuf.Timestamp
+	86,  // 18: carillon.peer.v1.ForgetCommandsRequest.not_after:type_name -> google.protobuf.Timestamp
 	12,  // 19: carillon.peer.v1.ForgetCommandsRequest.commands:type_name -> carillon.peer.v1.CommandId
-	84,  // 20: carillon.peer.v1.RegisterRequest.not_after:type_name -> google.protobuf.Timestamp
+	86,  // 20: carillon.peer.v1.RegisterRequest.not_after:type_name -> google.protobuf.Timestamp
 	20,  // 21: carillon.peer.v1.RegisterRequest.edges:type_name -> carillon.peer.v1.Edge
-	84,  // 22: carillon.peer.v1.ReleaseRequest.not_after:type_name -> google.protobuf.Timestamp
+	86,  // 22: carillon.peer.v1.ReleaseRequest.not_after:type_name -> google.protobuf.Timestamp
 	20,  // 23: carillon.peer.v1.ReleaseRequest.edge:type_name -> carillon.peer.v1.Edge
 	58,  // 24: carillon.peer.v1.ReleaseRequest.order:type_name -> carillon.peer.v1.TokenStamp
 	2,   // 25: carillon.peer.v1.ReleaseResponse.answer:type_name -> carillon.peer.v1.ReleaseResponse.Answer
-	84,  // 26: carillon.peer.v1.WaitsRequest.not_after:type_name -> google.protobuf.Timestamp
+	86,  // 26: carillon.peer.v1.WaitsRequest.not_after:type_name -> google.protobuf.Timestamp
 	20,  // 27: carillon.peer.v1.WaitsRequest.edge:type_name -> carillon.peer.v1.Edge
-	84,  // 28: carillon.peer.v1.KeepsRequest.not_after:type_name -> google.protobuf.Timestamp
-	86,  // 29: carillon.peer.v1.KeepsRequest.job:type_name -> carillon.v1.Job
-	84,  // 30: carillon.peer.v1.ApplyShareRequest.not_after:type_name -> google.protobuf.Timestamp
+	86,  // 28: carillon.peer.v1.KeepsRequest.not_after:type_name -> google.protobuf.Timestamp
+	88,  // 29: carillon.peer.v1.KeepsRequest.job:type_name -> carillon.v1.Job
+	86,  // 30: carillon.peer.v1.ApplyShareRequest.not_after:type_name -> google.protobuf.Timestamp
 	30,  // 31: carillon.peer.v1.ApplyShareRequest.puts:type_name -> carillon.peer.v1.SharePut
 	57,  // 32: carillon.peer.v1.ApplyShareRequest.term:type_name -> carillon.peer.v1.Term
 	31,  // 33: carillon.peer.v1.SharePut.waits:type_name -> carillon.peer.v1.Wait
-	89,  // 34: carillon.peer.v1.ApplyShareResponse.puts:type_name -> carillon.v1.PutJobResponse
+	91,  // 34: carillon.peer.v1.ApplyShareResponse.puts:type_name -> carillon.v1.PutJobResponse
 	57,  // 35: carillon.peer.v1.ApplyShareResponse.other_term:type_name -> carillon.peer.v1.Term
-	84,  // 36: carillon.peer.v1.DeleteInRequest.not_after:type_name -> google.protobuf.Timestamp
-	84,  // 37: carillon.peer.v1.RedriveInRequest.not_after:type_name -> google.protobuf.Timestamp
-	84,  // 38: carillon.peer.v1.PauseInRequest.not_after:type_name -> google.protobuf.Timestamp
-	90,  // 39: carillon.peer.v1.PauseInResponse.pause:type_name -> carillon.v1.QueuePause
-	84,  // 40: carillon.peer.v1.ChangeKeyRequest.not_after:type_name -> google.protobuf.Timestamp
+	86,  // 36: carillon.peer.v1.DeleteInRequest.not_after:type_name -> google.protobuf.Timestamp
+	86,  // 37: carillon.peer.v1.RedriveInRequest.not_after:type_name -> google.protobuf.Timestamp
+	86,  // 38: carillon.peer.v1.PauseInRequest.not_after:type_name -> google.protobuf.Timestamp
+	92,  // 39: carillon.peer.v1.PauseInResponse.pause:type_name -> carillon.v1.QueuePause
+	86,  // 40: carillon.peer.v1.ChangeKeyRequest.not_after:type_name -> google.protobuf.Timestamp
 	40,  // 41: carillon.peer.v1.ChangeKeyRequest.uses:type_name -> carillon.peer.v1.KeyUse
-	84,  // 42: carillon.peer.v1.KeyUse.hour:type_name -> google.protobuf.Timestamp
+	86,  // 42: carillon.peer.v1.KeyUse.hour:type_name -> google.protobuf.Timestamp
 	42,  // 43: carillon.peer.v1.QuotaUsage.used:type_name -> carillon.peer.v1.QuotaAmount
 	42,  // 44: carillon.peer.v1.QuotaUsage.room:type_name -> carillon.peer.v1.QuotaAmount
 	58,  // 45: carillon.peer.v1.QuotaUsage.stamp:type_name -> carillon.peer.v1.TokenStamp
-	84,  // 46: carillon.peer.v1.AskRoomRequest.not_after:type_name -> google.protobuf.Timestamp
+	86,  // 46: carillon.peer.v1.AskRoomRequest.not_after:type_name -> google.protobuf.Timestamp
 	43,  // 47: carillon.peer.v1.AskRoomRequest.has:type_name -> carillon.peer.v1.QuotaUsage
 	42,  // 48: carillon.peer.v1.AskRoomRequest.want:type_name -> carillon.peer.v1.QuotaAmount
 	42,  // 49: carillon.peer.v1.AskRoomRequest.more:type_name -> carillon.peer.v1.QuotaAmount
 	58,  // 50: carillon.peer.v1.AskRoomResponse.stamp:type_name -> carillon.peer.v1.TokenStamp
 	42,  // 51: carillon.peer.v1.AskRoomResponse.room:type_name -> carillon.peer.v1.QuotaAmount
-	84,  // 52: carillon.peer.v1.CountUsageRequest.not_after:type_name -> google.protobuf.Timestamp
+	86,  // 52: carillon.peer.v1.CountUsageRequest.not_after:type_name -> google.protobuf.Timestamp
 	58,  // 53: carillon.peer.v1.CountUsageRequest.stamp:type_name -> carillon.peer.v1.TokenStamp
 	43,  // 54: carillon.peer.v1.CountUsageResponse.usage:type_name -> carillon.peer.v1.QuotaUsage
-	84,  // 55: carillon.peer.v1.TakeChangesRequest.not_after:type_name -> google.protobuf.Timestamp
-	84,  // 56: carillon.peer.v1.PurgeInRequest.not_after:type_name -> google.protobuf.Timestamp
-	84,  // 57: carillon.peer.v1.ReloadQueuesRequest.not_after:type_name -> google.protobuf.Timestamp
-	84,  // 58: carillon.peer.v1.HearRequest.not_after:type_name -> google.protobuf.Timestamp
+	86,  // 55: carillon.peer.v1.TakeChangesRequest.not_after:type_name -> google.protobuf.Timestamp
+	86,  // 56: carillon.peer.v1.PurgeInRequest.not_after:type_name -> google.protobuf.Timestamp
+	86,  // 57: carillon.peer.v1.ReloadQueuesRequest.not_after:type_name -> google.protobuf.Timestamp
+	86,  // 58: carillon.peer.v1.HearRequest.not_after:type_name -> google.protobuf.Timestamp
 	55,  // 59: carillon.peer.v1.HearRequest.reports:type_name -> carillon.peer.v1.Report
-	91,  // 60: carillon.peer.v1.HearRequest.heartbeats:type_name -> carillon.v1.Heartbeat
-	92,  // 61: carillon.peer.v1.Report.result:type_name -> carillon.v1.Result
-	84,  // 62: carillon.peer.v1.AskTokensRequest.not_after:type_name -> google.protobuf.Timestamp
+	93,  // 60: carillon.peer.v1.HearRequest.heartbeats:type_name -> carillon.v1.Heartbeat
+	94,  // 61: carillon.peer.v1.Report.result:type_name -> carillon.v1.Result
+	86,  // 62: carillon.peer.v1.AskTokensRequest.not_after:type_name -> google.protobuf.Timestamp
 	57,  // 63: carillon.peer.v1.AskTokensRequest.term:type_name -> carillon.peer.v1.Term
 	60,  // 64: carillon.peer.v1.AskTokensRequest.asks:type_name -> carillon.peer.v1.TokenAsk
 	58,  // 65: carillon.peer.v1.TokenAsk.stamp:type_name -> carillon.peer.v1.TokenStamp
 	62,  // 66: carillon.peer.v1.AskTokensResponse.grants:type_name -> carillon.peer.v1.TokenGrant
 	57,  // 67: carillon.peer.v1.TokenGrant.term:type_name -> carillon.peer.v1.Term
 	58,  // 68: carillon.peer.v1.TokenGrant.stamp:type_name -> carillon.peer.v1.TokenStamp
-	84,  // 69: carillon.peer.v1.GiveTokensRequest.not_after:type_name -> google.protobuf.Timestamp
+	86,  // 69: carillon.peer.v1.GiveTokensRequest.not_after:type_name -> google.protobuf.Timestamp
 	62,  // 70: carillon.peer.v1.GiveTokensRequest.grants:type_name -> carillon.peer.v1.TokenGrant
-	84,  // 71: carillon.peer.v1.LimitStandsRequest.not_after:type_name -> google.protobuf.Timestamp
-	84,  // 72: carillon.peer.v1.RecordEventsRequest.not_after:type_name -> google.protobuf.Timestamp
-	84,  // 73: carillon.peer.v1.RecordAuditRequest.not_after:type_name -> google.protobuf.Timestamp
-	84,  // 74: carillon.peer.v1.ReloadNamespaceRequest.not_after:type_name -> google.protobuf.Timestamp
-	84,  // 75: carillon.peer.v1.HearLimitsRequest.not_after:type_name -> google.protobuf.Timestamp
+	86,  // 71: carillon.peer.v1.LimitStandsRequest.not_after:type_name -> google.protobuf.Timestamp
+	86,  // 72: carillon.peer.v1.RecordEventsRequest.not_after:type_name -> google.protobuf.Timestamp
+	86,  // 73: carillon.peer.v1.RecordAuditRequest.not_after:type_name -> google.protobuf.Timestamp
+	86,  // 74: carillon.peer.v1.ReloadNamespaceRequest.not_after:type_name -> google.protobuf.Timestamp
+	86,  // 75: carillon.peer.v1.HearLimitsRequest.not_after:type_name -> google.protobuf.Timestamp
 	74,  // 76: carillon.peer.v1.HearLimitsRequest.limits:type_name -> carillon.peer.v1.NamedLimit
-	84,  // 77: carillon.peer.v1.OwnQueuesRequest.not_after:type_name -> google.protobuf.Timestamp
+	86,  // 77: carillon.peer.v1.OwnQueuesRequest.not_after:type_name -> google.protobuf.Timestamp
 	76,  // 78: carillon.peer.v1.OwnQueuesRequest.after:type_name -> carillon.peer.v1.Place
-	93,  // 79: carillon.peer.v1.OwnQueuesResponse.queues:type_name -> carillon.v1.Queue
-	84,  // 80: carillon.peer.v1.OwnWorkersRequest.not_after:type_name -> google.protobuf.Timestamp
+	95,  // 79: carillon.peer.v1.OwnQueuesResponse.queues:type_name -> carillon.v1.Queue
+	86,  // 80: carillon.peer.v1.OwnWorkersRequest.not_after:type_name -> google.protobuf.Timestamp
 	76,  // 81: carillon.peer.v1.OwnWorkersRequest.after:type_name -> carillon.peer.v1.Place
-	81,  // 82: carillon.peer.v1.OwnWorkersResponse.workers:type_name -> carillon.peer.v1.OwnWorker
-	94,  // 83: carillon.peer.v1.OwnWorker.worker:type_name -> carillon.v1.Worker
-	84,  // 84: carillon.peer.v1.SettleSidecarRequest.not_after:type_name -> google.protobuf.Timestamp
-	4,   // 85: carillon.peer.v1.PeerService.Status:input_type -> carillon.peer.v1.StatusRequest
-	6,   // 86: carillon.peer.v1.PeerService.Look:input_type -> carillon.peer.v1.LookRequest
-	8,   // 87: carillon.peer.v1.PeerService.SetDraining:input_type -> carillon.peer.v1.SetDrainingRequest
-	10,  // 88: carillon.peer.v1.PeerService.Forward:input_type -> carillon.peer.v1.ForwardRequest
-	21,  // 89: carillon.peer.v1.PeerService.Register:input_type -> carillon.peer.v1.RegisterRequest
-	23,  // 90: carillon.peer.v1.PeerService.Release:input_type -> carillon.peer.v1.ReleaseRequest
-	25,  // 91: carillon.peer.v1.PeerService.Waits:input_type -> carillon.peer.v1.WaitsRequest
-	27,  // 92: carillon.peer.v1.PeerService.Keeps:input_type -> carillon.peer.v1.KeepsRequest
-	29,  // 93: carillon.peer.v1.PeerService.ApplyShare:input_type -> carillon.peer.v1.ApplyShareRequest
-	14,  // 94: carillon.peer.v1.PeerService.Command:input_type -> carillon.peer.v1.CommandRequest
-	16,  // 95: carillon.peer.v1.PeerService.Commands:input_type -> carillon.peer.v1.CommandsRequest
-	18,  // 96: carillon.peer.v1.PeerService.ForgetCommands:input_type -> carillon.peer.v1.ForgetCommandsRequest
-	33,  // 97: carillon.peer.v1.PeerService.DeleteIn:input_type -> carillon.peer.v1.DeleteInRequest
-	35,  // 98: carillon.peer.v1.PeerService.RedriveIn:input_type -> carillon.peer.v1.RedriveInRequest
-	37,  // 99: carillon.peer.v1.PeerService.PauseIn:input_type -> carillon.peer.v1.PauseInRequest
-	39,  // 100: carillon.peer.v1.PeerService.ChangeKey:input_type -> carillon.peer.v1.ChangeKeyRequest
-	44,  // 101: carillon.peer.v1.PeerService.AskRoom:input_type -> carillon.peer.v1.AskRoomRequest
-	46,  // 102: carillon.peer.v1.PeerService.CountUsage:input_type -> carillon.peer.v1.CountUsageRequest
-	48,  // 103: carillon.peer.v1.PeerService.TakeChanges:input_type -> carillon.peer.v1.TakeChangesRequest
-	50,  // 104: carillon.peer.v1.PeerService.PurgeIn:input_type -> carillon.peer.v1.PurgeInRequest
-	54,  // 105: carillon.peer.v1.PeerService.Hear:input_type -> carillon.peer.v1.HearRequest
-	59,  // 106: carillon.peer.v1.PeerService.AskTokens:input_type -> carillon.peer.v1.AskTokensRequest
-	63,  // 107: carillon.peer.v1.PeerService.GiveTokens:input_type -> carillon.peer.v1.GiveTokensRequest
-	65,  // 108: carillon.peer.v1.PeerService.LimitStands:input_type -> carillon.peer.v1.LimitStandsRequest
-	67,  // 109: carillon.peer.v1.PeerService.RecordEvents:input_type -> carillon.peer.v1.RecordEventsRequest
-	69,  // 110: carillon.peer.v1.PeerService.RecordAudit:input_type -> carillon.peer.v1.RecordAuditRequest
-	71,  // 111: carillon.peer.v1.PeerService.ReloadNamespace:input_type -> carillon.peer.v1.ReloadNamespaceRequest
-	52,  // 112: carillon.peer.v1.PeerService.ReloadQueues:input_type -> carillon.peer.v1.ReloadQueuesRequest
-	73,  // 113: carillon.peer.v1.PeerService.HearLimits:input_type -> carillon.peer.v1.HearLimitsRequest
-	77,  // 114: carillon.peer.v1.PeerService.OwnQueues:input_type -> carillon.peer.v1.OwnQueuesRequest
-	79,  // 115: carillon.peer.v1.PeerService.OwnWorkers:input_type -> carillon.peer.v1.OwnWorkersRequest
-	82,  // 116: carillon.peer.v1.PeerService.SettleSidecar:input_type -> carillon.peer.v1.SettleSidecarRequest
-	5,   // 117: carillon.peer.v1.PeerService.Status:output_type -> carillon.peer.v1.StatusResponse
-	7,   // 118: carillon.peer.v1.PeerService.Look:output_type -> carillon.peer.v1.LookResponse
-	9,   // 119: carillon.peer.v1.PeerService.SetDraining:output_type -> carillon.peer.v1.SetDrainingResponse
-	11,  // 120: carillon.peer.v1.PeerService.Forward:output_type -> carillon.peer.v1.ForwardResponse
-	22,  // 121: carillon.peer.v1.PeerService.Register:output_type -> carillon.peer.v1.RegisterResponse
-	24,  // 122: carillon.peer.v1.PeerService.Release:output_type -> carillon.peer.v1.ReleaseResponse
-	26,  // 123: carillon.peer.v1.PeerService.Waits:output_type -> carillon.peer.v1.WaitsResponse
-	28,  // 124: carillon.peer.v1.PeerService.Keeps:output_type -> carillon.peer.v1.KeepsResponse
-	32,  // 125: carillon.peer.v1.PeerService.ApplyShare:output_type -> carillon.peer.v1.ApplyShareResponse
-	15,  // 126: carillon.peer.v1.PeerService.Command:output_type -> carillon.peer.v1.CommandResponse
-	17,  // 127: carillon.peer.v1.PeerService.Commands:output_type -> carillon.peer.v1.CommandsResponse
-	19,  // 128: carillon.peer.v1.PeerService.ForgetCommands:output_type -> carillon.peer.v1.ForgetCommandsResponse
-	34,  // 129: carillon.peer.v1.PeerService.DeleteIn:output_type -> carillon.peer.v1.DeleteInResponse
-	36,  // 130: carillon.peer.v1.PeerService.RedriveIn:output_type -> carillon.peer.v1.RedriveInResponse
-	38,  // 131: carillon.peer.v1.PeerService.PauseIn:output_type -> carillon.peer.v1.PauseInResponse
-	41,  // 132: carillon.peer.v1.PeerService.ChangeKey:output_type -> carillon.peer.v1.ChangeKeyResponse
-	45,  // 133: carillon.peer.v1.PeerService.AskRoom:output_type -> carillon.peer.v1.AskRoomResponse
-	47,  // 134: carillon.peer.v1.PeerService.CountUsage:output_type -> carillon.peer.v1.CountUsageResponse
-	49,  // 135: carillon.peer.v1.PeerService.TakeChanges:output_type -> carillon.peer.v1.TakeChangesResponse
-	51,  // 136: carillon.peer.v1.PeerService.PurgeIn:output_type -> carillon.peer.v1.PurgeInResponse
-	56,  // 137: carillon.peer.v1.PeerService.Hear:output_type -> carillon.peer.v1.HearResponse
-	61,  // 138: carillon.peer.v1.PeerService.AskTokens:output_type -> carillon.peer.v1.AskTokensResponse
-	64,  // 139: carillon.peer.v1.PeerService.GiveTokens:output_type -> carillon.peer.v1.GiveTokensResponse
-	66,  // 140: carillon.peer.v1.PeerService.LimitStands:output_type -> carillon.peer.v1.LimitStandsResponse
-	68,  // 141: carillon.peer.v1.PeerService.RecordEvents:output_type -> carillon.peer.v1.RecordEventsResponse
-	70,  // 142: carillon.peer.v1.PeerService.RecordAudit:output_type -> carillon.peer.v1.RecordAuditResponse
-	72,  // 143: carillon.peer.v1.PeerService.ReloadNamespace:output_type -> carillon.peer.v1.ReloadNamespaceResponse
-	53,  // 144: carillon.peer.v1.PeerService.ReloadQueues:output_type -> carillon.peer.v1.ReloadQueuesResponse
-	75,  // 145: carillon.peer.v1.PeerService.HearLimits:output_type -> carillon.peer.v1.HearLimitsResponse
-	78,  // 146: carillon.peer.v1.PeerService.OwnQueues:output_type -> carillon.peer.v1.OwnQueuesResponse
-	80,  // 147: carillon.peer.v1.PeerService.OwnWorkers:output_type -> carillon.peer.v1.OwnWorkersResponse
-	83,  // 148: carillon.peer.v1.PeerService.SettleSidecar:output_type -> carillon.peer.v1.SettleSidecarResponse
-	117, // [117:149] is the sub-list for method output_type
-	85,  // [85:117] is the sub-list for method input_type
-	85,  // [85:85] is the sub-list for extension type_name
-	85,  // [85:85] is the sub-list for extension extendee
-	0,   // [0:85] is the sub-list for field type_name
+	83,  // 82: carillon.peer.v1.OwnWorkersResponse.workers:type_name -> carillon.peer.v1.OwnWorker
+	86,  // 83: carillon.peer.v1.OwnIngestsRequest.not_after:type_name -> google.protobuf.Timestamp
+	76,  // 84: carillon.peer.v1.OwnIngestsRequest.after:type_name -> carillon.peer.v1.Place
+	96,  // 85: carillon.peer.v1.OwnIngestsResponse.ingests:type_name -> carillon.v1.Ingest
+	97,  // 86: carillon.peer.v1.OwnWorker.worker:type_name -> carillon.v1.Worker
+	86,  // 87: carillon.peer.v1.SettleSidecarRequest.not_after:type_name -> google.protobuf.Timestamp
+	4,   // 88: carillon.peer.v1.PeerService.Status:input_type -> carillon.peer.v1.StatusRequest
+	6,   // 89: carillon.peer.v1.PeerService.Look:input_type -> carillon.peer.v1.LookRequest
+	8,   // 90: carillon.peer.v1.PeerService.SetDraining:input_type -> carillon.peer.v1.SetDrainingRequest
+	10,  // 91: carillon.peer.v1.PeerService.Forward:input_type -> carillon.peer.v1.ForwardRequest
+	21,  // 92: carillon.peer.v1.PeerService.Register:input_type -> carillon.peer.v1.RegisterRequest
+	23,  // 93: carillon.peer.v1.PeerService.Release:input_type -> carillon.peer.v1.ReleaseRequest
+	25,  // 94: carillon.peer.v1.PeerService.Waits:input_type -> carillon.peer.v1.WaitsRequest
+	27,  // 95: carillon.peer.v1.PeerService.Keeps:input_type -> carillon.peer.v1.KeepsRequest
+	29,  // 96: carillon.peer.v1.PeerService.ApplyShare:input_type -> carillon.peer.v1.ApplyShareRequest
+	14,  // 97: carillon.peer.v1.PeerService.Command:input_type -> carillon.peer.v1.CommandRequest
+	16,  // 98: carillon.peer.v1.PeerService.Commands:input_type -> carillon.peer.v1.CommandsRequest
+	18,  // 99: carillon.peer.v1.PeerService.ForgetCommands:input_type -> carillon.peer.v1.ForgetCommandsRequest
+	33,  // 100: carillon.peer.v1.PeerService.DeleteIn:input_type -> carillon.peer.v1.DeleteInRequest
+	35,  // 101: carillon.peer.v1.PeerService.RedriveIn:input_type -> carillon.peer.v1.RedriveInRequest
+	37,  // 102: carillon.peer.v1.PeerService.PauseIn:input_type -> carillon.peer.v1.PauseInRequest
+	39,  // 103: carillon.peer.v1.PeerService.ChangeKey:input_type -> carillon.peer.v1.ChangeKeyRequest
+	44,  // 104: carillon.peer.v1.PeerService.AskRoom:input_type -> carillon.peer.v1.AskRoomRequest
+	46,  // 105: carillon.peer.v1.PeerService.CountUsage:input_type -> carillon.peer.v1.CountUsageRequest
+	48,  // 106: carillon.peer.v1.PeerService.TakeChanges:input_type -> carillon.peer.v1.TakeChangesRequest
+	50,  // 107: carillon.peer.v1.PeerService.PurgeIn:input_type -> carillon.peer.v1.PurgeInRequest
+	54,  // 108: carillon.peer.v1.PeerService.Hear:input_type -> carillon.peer.v1.HearRequest
+	59,  // 109: carillon.peer.v1.PeerService.AskTokens:input_type -> carillon.peer.v1.AskTokensRequest
+	63,  // 110: carillon.peer.v1.PeerService.GiveTokens:input_type -> carillon.peer.v1.GiveTokensRequest
+	65,  // 111: carillon.peer.v1.PeerService.LimitStands:input_type -> carillon.peer.v1.LimitStandsRequest
+	67,  // 112: carillon.peer.v1.PeerService.RecordEvents:input_type -> carillon.peer.v1.RecordEventsRequest
+	69,  // 113: carillon.peer.v1.PeerService.RecordAudit:input_type -> carillon.peer.v1.RecordAuditRequest
+	71,  // 114: carillon.peer.v1.PeerService.ReloadNamespace:input_type -> carillon.peer.v1.ReloadNamespaceRequest
+	52,  // 115: carillon.peer.v1.PeerService.ReloadQueues:input_type -> carillon.peer.v1.ReloadQueuesRequest
+	73,  // 116: carillon.peer.v1.PeerService.HearLimits:input_type -> carillon.peer.v1.HearLimitsRequest
+	77,  // 117: carillon.peer.v1.PeerService.OwnQueues:input_type -> carillon.peer.v1.OwnQueuesRequest
+	79,  // 118: carillon.peer.v1.PeerService.OwnWorkers:input_type -> carillon.peer.v1.OwnWorkersRequest
+	81,  // 119: carillon.peer.v1.PeerService.OwnIngests:input_type -> carillon.peer.v1.OwnIngestsRequest
+	84,  // 120: carillon.peer.v1.PeerService.SettleSidecar:input_type -> carillon.peer.v1.SettleSidecarRequest
+	5,   // 121: carillon.peer.v1.PeerService.Status:output_type -> carillon.peer.v1.StatusResponse
+	7,   // 122: carillon.peer.v1.PeerService.Look:output_type -> carillon.peer.v1.LookResponse
+	9,   // 123: carillon.peer.v1.PeerService.SetDraining:output_type -> carillon.peer.v1.SetDrainingResponse
+	11,  // 124: carillon.peer.v1.PeerService.Forward:output_type -> carillon.peer.v1.ForwardResponse
+	22,  // 125: carillon.peer.v1.PeerService.Register:output_type -> carillon.peer.v1.RegisterResponse
+	24,  // 126: carillon.peer.v1.PeerService.Release:output_type -> carillon.peer.v1.ReleaseResponse
+	26,  // 127: carillon.peer.v1.PeerService.Waits:output_type -> carillon.peer.v1.WaitsResponse
+	28,  // 128: carillon.peer.v1.PeerService.Keeps:output_type -> carillon.peer.v1.KeepsResponse
+	32,  // 129: carillon.peer.v1.PeerService.ApplyShare:output_type -> carillon.peer.v1.ApplyShareResponse
+	15,  // 130: carillon.peer.v1.PeerService.Command:output_type -> carillon.peer.v1.CommandResponse
+	17,  // 131: carillon.peer.v1.PeerService.Commands:output_type -> carillon.peer.v1.CommandsResponse
+	19,  // 132: carillon.peer.v1.PeerService.ForgetCommands:output_type -> carillon.peer.v1.ForgetCommandsResponse
+	34,  // 133: carillon.peer.v1.PeerService.DeleteIn:output_type -> carillon.peer.v1.DeleteInResponse
+	36,  // 134: carillon.peer.v1.PeerService.RedriveIn:output_type -> carillon.peer.v1.RedriveInResponse
+	38,  // 135: carillon.peer.v1.PeerService.PauseIn:output_type -> carillon.peer.v1.PauseInResponse
+	41,  // 136: carillon.peer.v1.PeerService.ChangeKey:output_type -> carillon.peer.v1.ChangeKeyResponse
+	45,  // 137: carillon.peer.v1.PeerService.AskRoom:output_type -> carillon.peer.v1.AskRoomResponse
+	47,  // 138: carillon.peer.v1.PeerService.CountUsage:output_type -> carillon.peer.v1.CountUsageResponse
+	49,  // 139: carillon.peer.v1.PeerService.TakeChanges:output_type -> carillon.peer.v1.TakeChangesResponse
+	51,  // 140: carillon.peer.v1.PeerService.PurgeIn:output_type -> carillon.peer.v1.PurgeInResponse
+	56,  // 141: carillon.peer.v1.PeerService.Hear:output_type -> carillon.peer.v1.HearResponse
+	61,  // 142: carillon.peer.v1.PeerService.AskTokens:output_type -> carillon.peer.v1.AskTokensResponse
+	64,  // 143: carillon.peer.v1.PeerService.GiveTokens:output_type -> carillon.peer.v1.GiveTokensResponse
+	66,  // 144: carillon.peer.v1.PeerService.LimitStands:output_type -> carillon.peer.v1.LimitStandsResponse
+	68,  // 145: carillon.peer.v1.PeerService.RecordEvents:output_type -> carillon.peer.v1.RecordEventsResponse
+	70,  // 146: carillon.peer.v1.PeerService.RecordAudit:output_type -> carillon.peer.v1.RecordAuditResponse
+	72,  // 147: carillon.peer.v1.PeerService.ReloadNamespace:output_type -> carillon.peer.v1.ReloadNamespaceResponse
+	53,  // 148: carillon.peer.v1.PeerService.ReloadQueues:output_type -> carillon.peer.v1.ReloadQueuesResponse
+	75,  // 149: carillon.peer.v1.PeerService.HearLimits:output_type -> carillon.peer.v1.HearLimitsResponse
+	78,  // 150: carillon.peer.v1.PeerService.OwnQueues:output_type -> carillon.peer.v1.OwnQueuesResponse
+	80,  // 151: carillon.peer.v1.PeerService.OwnWorkers:output_type -> carillon.peer.v1.OwnWorkersResponse
+	82,  // 152: carillon.peer.v1.PeerService.OwnIngests:output_type -> carillon.peer.v1.OwnIngestsResponse
+	85,  // 153: carillon.peer.v1.PeerService.SettleSidecar:output_type -> carillon.peer.v1.SettleSidecarResponse
+	121, // [121:154] is the sub-list for method output_type
+	88,  // [88:121] is the sub-list for method input_type
+	88,  // [88:88] is the sub-list for extension type_name
+	88,  // [88:88] is the sub-list for extension extendee
+	0,   // [0:88] is the sub-list for field type_name
 }
 
 func init() { file_carillon_peer_v1_peer_proto_init() }
@@ -6006,7 +6142,7 @@ func file_carillon_peer_v1_peer_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_carillon_peer_v1_peer_proto_rawDesc), len(file_carillon_peer_v1_peer_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   81,
+			NumMessages:   83,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

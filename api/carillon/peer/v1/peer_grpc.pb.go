@@ -50,6 +50,7 @@ const (
 	PeerService_HearLimits_FullMethodName      = "/carillon.peer.v1.PeerService/HearLimits"
 	PeerService_OwnQueues_FullMethodName       = "/carillon.peer.v1.PeerService/OwnQueues"
 	PeerService_OwnWorkers_FullMethodName      = "/carillon.peer.v1.PeerService/OwnWorkers"
+	PeerService_OwnIngests_FullMethodName      = "/carillon.peer.v1.PeerService/OwnIngests"
 	PeerService_SettleSidecar_FullMethodName   = "/carillon.peer.v1.PeerService/SettleSidecar"
 )
 
@@ -128,6 +129,8 @@ type PeerServiceClient interface {
 	OwnQueues(ctx context.Context, in *OwnQueuesRequest, opts ...grpc.CallOption) (*OwnQueuesResponse, error)
 	// OwnWorkers is who is connected to the node.
 	OwnWorkers(ctx context.Context, in *OwnWorkersRequest, opts ...grpc.CallOption) (*OwnWorkersResponse, error)
+	// OwnIngests is what the node alone takes from brokers.
+	OwnIngests(ctx context.Context, in *OwnIngestsRequest, opts ...grpc.CallOption) (*OwnIngestsResponse, error)
 	// SettleSidecar has the node send nothing more to a sidecar, and answers when that has answered what it has.
 	SettleSidecar(ctx context.Context, in *SettleSidecarRequest, opts ...grpc.CallOption) (*SettleSidecarResponse, error)
 }
@@ -450,6 +453,16 @@ func (c *peerServiceClient) OwnWorkers(ctx context.Context, in *OwnWorkersReques
 	return out, nil
 }
 
+func (c *peerServiceClient) OwnIngests(ctx context.Context, in *OwnIngestsRequest, opts ...grpc.CallOption) (*OwnIngestsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(OwnIngestsResponse)
+	err := c.cc.Invoke(ctx, PeerService_OwnIngests_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *peerServiceClient) SettleSidecar(ctx context.Context, in *SettleSidecarRequest, opts ...grpc.CallOption) (*SettleSidecarResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(SettleSidecarResponse)
@@ -535,6 +548,8 @@ type PeerServiceServer interface {
 	OwnQueues(context.Context, *OwnQueuesRequest) (*OwnQueuesResponse, error)
 	// OwnWorkers is who is connected to the node.
 	OwnWorkers(context.Context, *OwnWorkersRequest) (*OwnWorkersResponse, error)
+	// OwnIngests is what the node alone takes from brokers.
+	OwnIngests(context.Context, *OwnIngestsRequest) (*OwnIngestsResponse, error)
 	// SettleSidecar has the node send nothing more to a sidecar, and answers when that has answered what it has.
 	SettleSidecar(context.Context, *SettleSidecarRequest) (*SettleSidecarResponse, error)
 	mustEmbedUnimplementedPeerServiceServer()
@@ -639,6 +654,9 @@ func (UnimplementedPeerServiceServer) OwnQueues(context.Context, *OwnQueuesReque
 }
 func (UnimplementedPeerServiceServer) OwnWorkers(context.Context, *OwnWorkersRequest) (*OwnWorkersResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method OwnWorkers not implemented")
+}
+func (UnimplementedPeerServiceServer) OwnIngests(context.Context, *OwnIngestsRequest) (*OwnIngestsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method OwnIngests not implemented")
 }
 func (UnimplementedPeerServiceServer) SettleSidecar(context.Context, *SettleSidecarRequest) (*SettleSidecarResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method SettleSidecar not implemented")
@@ -1222,6 +1240,24 @@ func _PeerService_OwnWorkers_Handler(srv interface{}, ctx context.Context, dec f
 	return interceptor(ctx, in, info, handler)
 }
 
+func _PeerService_OwnIngests_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(OwnIngestsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PeerServiceServer).OwnIngests(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: PeerService_OwnIngests_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PeerServiceServer).OwnIngests(ctx, req.(*OwnIngestsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _PeerService_SettleSidecar_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(SettleSidecarRequest)
 	if err := dec(in); err != nil {
@@ -1370,6 +1406,10 @@ var PeerService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "OwnWorkers",
 			Handler:    _PeerService_OwnWorkers_Handler,
+		},
+		{
+			MethodName: "OwnIngests",
+			Handler:    _PeerService_OwnIngests_Handler,
 		},
 		{
 			MethodName: "SettleSidecar",

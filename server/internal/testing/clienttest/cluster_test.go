@@ -73,6 +73,22 @@ func (c *three) ListWorkers(_ context.Context, q carillon.WorkerQuery) (carillon
 		Queues: []string{q.Queue}, Credits: q.PageSize}}, NextPageToken: q.PageToken + "+", Unheard: []string{"c"}}, nil
 }
 
+func (c *three) ListIngests(_ context.Context, q carillon.IngestQuery) (carillon.IngestPage, error) {
+	return carillon.IngestPage{Ingests: ingests(q.Namespace, q.PageSize), NextPageToken: q.PageToken + "+",
+		Unheard: []string{"c"}}, nil
+}
+
+// ingests are topics with everything that there is to say, and with nothing.
+func ingests(namespace string, lag int) []carillon.Ingest {
+	state := carillon.IngestState{Lag: int64(lag), LagKnown: true, InFlight: 2, LastMessage: time.Unix(3, 4).UTC(),
+		Counts: carillon.IngestCounts{Done: 1 << 40, Repeated: 5, Dead: 6, Retried: 7}}
+	return []carillon.Ingest{{Namespace: namespace, Name: "orders", Broker: "b", Kind: "kafka", Topic: "t", Priority: 2,
+		Group: "g", DeadLetter: "b/dead", IngestState: state, Readers: []carillon.IngestReader{{Node: "a",
+			Since: time.Unix(1, 2).UTC(), Connected: true, Error: "e", ErrorSince: time.Unix(5, 0).UTC(), Retrying: "r",
+			IngestState: state}}},
+		{Name: "quiet", Readers: []carillon.IngestReader{{Node: "a"}}}}
+}
+
 // steer pauses, resumes and purges a queue of three.
 func steer(t *testing.T, c carillon.Queues) {
 	t.Helper()
@@ -133,6 +149,11 @@ func TestAClusterThroughAClient(t *testing.T) {
 			Kind: "dapr", ID: "w", Node: "a", Queues: []string{"r"}, Credits: 7}}, NextPageToken: "t+",
 			Unheard: []string{"c"}}) {
 			t.Errorf("got %+v, %v", workers, err)
+		}
+		taken, err := c.ListIngests(t.Context(), carillon.IngestQuery{Namespace: "n", PageSize: 7, PageToken: "t"})
+		if err != nil || !reflect.DeepEqual(taken, carillon.IngestPage{Ingests: ingests("n", 7), NextPageToken: "t+",
+			Unheard: []string{"c"}}) {
+			t.Errorf("got %+v, %v", taken, err)
 		}
 		steer(t, c)
 		var seen [][]carillon.Node

@@ -11,6 +11,7 @@ export const rooms: { name: string; title: string; key: string }[] = [
   { name: "dead", title: "Dead", key: "d" },
   { name: "queues", title: "Queues", key: "q" },
   { name: "workers", title: "Workers", key: "w" },
+  { name: "ingests", title: "Ingests", key: "i" },
   { name: "graph", title: "Graph", key: "g" },
   { name: "calendars", title: "Calendars", key: "c" },
   { name: "schedule", title: "Schedule", key: "s" },

@@ -12,6 +12,7 @@ import { ClusterRoom } from "./rooms/cluster";
 import { DeadRoom } from "./rooms/dead";
 import { EditRoom, NewRoom } from "./rooms/form";
 import { GraphRoom } from "./rooms/graph";
+import { IngestsRoom } from "./rooms/ingests";
 import { JobRoom } from "./rooms/job";
 import { JobsRoom } from "./rooms/jobs";
 import { Overview } from "./rooms/overview";
@@ -39,6 +40,7 @@ function Room() {
     case "dead": return <DeadRoom ns={ns} />;
     case "queues": return <QueuesRoom ns={ns} />;
     case "workers": return <WorkersRoom ns={ns} />;
+    case "ingests": return <IngestsRoom ns={ns} />;
     case "graph": return <GraphRoom ns={ns} />;
     case "calendars": return <CalendarsRoom ns={ns} />;
     case "schedule": return <ScheduleRoom ns={ns} />;

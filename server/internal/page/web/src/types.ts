@@ -131,6 +131,31 @@ export interface Cluster {
   warnings?: string[];
 }
 
+export interface IngestCounts { done?: string; repeated?: string; dead?: string; retried?: string }
+
+export interface IngestReader {
+  node: string;
+  since?: string;
+  connected?: boolean;
+  error?: string;
+  error_since?: string;
+  retrying?: string;
+}
+
+export interface Ingest {
+  namespace: string;
+  name: string;
+  broker?: string;
+  kind?: string;
+  topic: string;
+  dead_letter?: string;
+  lag?: string;
+  in_flight?: string;
+  last_message_time?: string;
+  counts?: IngestCounts;
+  readers?: IngestReader[];
+}
+
 export interface Backfill {
   id: string;
   namespace: string;
