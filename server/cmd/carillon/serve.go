@@ -110,7 +110,7 @@ func (s *serve) add(flags *pflag.FlagSet) {
 		"`url` of a collector to export traces to by OTLP, such as http://localhost:4318; default OTEL_EXPORTER_OTLP_ENDPOINT, and none")
 	s.tls.add(flags)
 	addAuth(flags, c)
-	addAudit(flags, c)
+	addAudit(flags, c, "default log with --auth, otherwise off")
 	flags.BoolVar(&c.Insecure, "insecure", false, "listen beyond loopback although nobody is authenticated")
 	flags.StringSliceVar(&c.Browsers.Hosts, "host", nil,
 		"`name` under which browsers may reach the HTTP address; repeatable")

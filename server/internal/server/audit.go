@@ -154,8 +154,8 @@ func newTrail(n *Node, stores bool, write func(context.Context, *store.AuditEntr
 	return t
 }
 
-// auditorOf returns who records the calls of a node; nil: nobody does.
-func auditorOf(n *Node) access.Auditor {
+// Auditor returns who records the calls of the node; nil: nobody does.
+func (n *Node) Auditor() access.Auditor {
 	if n.trail == nil {
 		return nil
 	}
