@@ -289,6 +289,9 @@ func (t *trail) Refused(ctx context.Context, method string, m any, err error) {
 	subject := access.SubjectOf(method, m)
 	if method == "" {
 		subject.Action = "HTTP"
+		if field := wire.ToError(err).Field; field != "" {
+			subject.Fields = []string{field} // the header for which it was refused
+		}
 	}
 	e := t.entryOf(ctx, &subject)
 	e.Outcome = wire.ToError(err).Kind.String()
