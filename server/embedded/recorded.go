@@ -13,8 +13,8 @@ import (
 	"github.com/carillonhq/carillon/server/internal/server"
 )
 
-// recorded is a scheduler whose calls are recorded as if they came from outside, by the program. Each call has
-// its message made for its names and fields. What only reads, and work, is not recorded.
+// recorded is a scheduler whose calls are recorded as if they came from outside, by the program. Each call
+// has its message made for its names and fields. What only reads, and work, is not recorded.
 type recorded struct {
 	to     carillon.Scheduler // not embedded: a new call is to be looked at
 	queues carillon.Queues
@@ -224,7 +224,8 @@ func (r *recorded) PutNamespace(ctx context.Context, ns carillon.Namespace) (car
 }
 
 // Watch implements [carillon.Events].
-func (r *recorded) Watch(ctx context.Context, q carillon.WatchQuery, f func(carillon.EventBatch) error) error {
+func (r *recorded) Watch(ctx context.Context, q carillon.WatchQuery,
+	f func(carillon.EventBatch) error) error {
 	return r.to.Watch(ctx, q, f)
 }
 

@@ -61,8 +61,7 @@ func TestWhatAProgramDoesIsRecorded(t *testing.T) {
 		}
 		called := 0
 		for what, in := range map[reflect.Type]any{reflect.TypeFor[carillon.Scheduler](): s, reflect.TypeFor[carillon.Queues](): s.Queues()} {
-			for i := range what.NumMethod() {
-				m := what.Method(i)
+			for m := range what.Methods() {
 				if reads[m.Name] {
 					continue
 				}

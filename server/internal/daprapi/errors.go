@@ -20,8 +20,8 @@ func refuse(field, format string, args ...any) error {
 }
 
 // toStatus is err as a sidecar gets it. What only Carillon refuses is InvalidArgument; what is wrong with the
-// node is logged, and the caller is not shown it. What a rate refuses has the time after which it may succeed,
-// as in Carillon's own API (google.rpc.RetryInfo).
+// node is logged, and the caller is not shown it. What a rate refuses has the time after which it may
+// succeed, as in Carillon's own API (google.rpc.RetryInfo).
 func (s *Service) toStatus(ctx context.Context, method string, err error) error {
 	if err == nil || grpcapi.FromGRPC(err) {
 		return err

@@ -206,7 +206,8 @@ func (s *auditSource) entries(ctx context.Context, from uint64, some int) ([]sto
 	}
 	rest, err := s.entries(ctx, middle, some-some/2)
 	// What is there after a gap is among the rest.
-	first = slices.DeleteFunc(first, func(r store.MetaRecord) bool { return r.Key >= store.AuditKey(s.name, middle) })
+	after := store.AuditKey(s.name, middle)
+	first = slices.DeleteFunc(first, func(r store.MetaRecord) bool { return r.Key >= after })
 	return append(first, rest...), err
 }
 

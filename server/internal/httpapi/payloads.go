@@ -224,7 +224,8 @@ func (h *handler) getPayload(w http.ResponseWriter, r *http.Request, f found) (s
 	if r.Method == http.MethodHead {
 		return method, nil
 	}
-	to := &movingAnswer{to: w, until: deadline{within: moveWithin, set: http.NewResponseController(w).SetWriteDeadline}}
+	to := &movingAnswer{to: w, until: deadline{within: moveWithin,
+		set: http.NewResponseController(w).SetWriteDeadline}}
 	defer context.AfterFunc(r.Context(), to.until.cut)()
 	if _, err := io.Copy(to, from); err != nil {
 		err = h.why(r, err)

@@ -22,8 +22,8 @@ const (
 	askEvery = 5 * time.Second
 	// keysLast is how long keys hold that could not be read again.
 	keysLast = 24 * time.Hour
-	// askWithin is how long the issuer may take to answer for a token, and how long one waits for the answer that
-	// another is waiting for.
+	// askWithin is how long the issuer may take to answer for a token, and how long one waits for the answer
+	// that another is waiting for.
 	askWithin = 5 * time.Second
 	// mostWait is how many calls may wait for an answer of the issuer.
 	mostWait = 100
@@ -144,7 +144,8 @@ func (s *keySet) ask(ctx context.Context, shown time.Time) error {
 		}
 		return s.failed
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), askWithin) // also if the caller is gone: others wait
+	// Also if the caller is gone: others wait for the answer.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), askWithin)
 	defer cancel()
 	return s.read(ctx)
 }
