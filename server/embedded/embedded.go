@@ -52,6 +52,7 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
+	"time"
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/internal/server"
@@ -61,6 +62,7 @@ import (
 // Scheduler is a scheduler in this process.
 type Scheduler struct {
 	carillon.Scheduler
+	queues carillon.Queues
 	node   *server.Node
 	server *server.Server // of a cluster; nil: nothing listens
 }
@@ -88,6 +90,8 @@ type Options struct {
 	Encryption Encryption
 	// Payloads keeps large payloads outside the store. Default: they stay in it.
 	Payloads *Payloads
+	// Audit says what becomes of what the program changes. Default: it is not recorded.
+	Audit Audit
 	// Cluster makes the scheduler a member of the cluster of its store, which must be on a server. Default:
 	// it has the store to itself.
 	Cluster *Cluster
@@ -106,6 +110,20 @@ type Encryption struct {
 
 // node is what a node is told.
 func (e Encryption) node() server.Encryption { return server.Encryption{Keys: e.Keys, KEK: e.KEK} }
+
+// Audit says where it is recorded what the program changes, by the rules of carillon serve --audit: the calls
+// that change something, also those that have failed, with the program as who makes them ("program"). Who has
+// asked the program for it, and where from, the scheduler cannot know. The zero value of a field is its
+// default.
+type Audit struct {
+	// To is "off", "log", for lines of the log alone, or "store", for entries in the store besides, chained by
+	// hash, which carillon audit shows. Default "off".
+	To string
+	// Keep is how long entries are kept in the store. Default 90 days.
+	Keep time.Duration
+	// Log gets the lines. Default: Options.Log.
+	Log *slog.Logger
+}
 
 // Payloads says where large payloads are kept. The zero value of a field is its default; Store has none.
 type Payloads struct {
@@ -156,7 +174,7 @@ func Open(ctx context.Context, url string, o Options) (*Scheduler, error) {
 		Store: url, Log: o.Log, Limits: o.Bounds, WindowJobs: o.WindowJobs, Partitions: o.Partitions,
 		Targets: server.Targets{Allow: o.AllowTargets, HostLimit: o.HTTPHostLimit,
 			SigningSecrets: o.SigningSecrets},
-		Extensions: server.Extensions{Encryption: o.Encryption.node()},
+		Extensions: server.Extensions{Encryption: o.Encryption.node(), Audit: server.Audit(o.Audit)},
 	}
 	if o.Payloads != nil {
 		c.Payloads = new(server.Payloads(*o.Payloads))
@@ -168,7 +186,7 @@ func Open(ctx context.Context, url string, o Options) (*Scheduler, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Scheduler{Scheduler: node.Scheduler(), node: node}, nil
+	return of(node, nil), nil
 }
 
 // join starts a scheduler that others reach.
@@ -193,7 +211,14 @@ func join(ctx context.Context, c server.Config, o *Cluster) (*Scheduler, error) 
 		return nil, err
 	}
 	go func() { _ = s.Run(context.Background()) }() // Close returns its error, Ready tells of it before
-	return &Scheduler{Scheduler: s.Scheduler(), node: s.Node(), server: s}, nil
+	return of(s.Node(), s), nil
+}
+
+// of is the scheduler of a node, and of its listener if it has one.
+func of(node *server.Node, listener *server.Server) *Scheduler {
+	s := &Scheduler{node: node, server: listener}
+	s.Scheduler, s.queues = recordedBy(node)
+	return s
 }
 
 // Address returns where other members of the cluster reach the scheduler's listener; empty if there is none.
@@ -205,7 +230,7 @@ func (s *Scheduler) Address() string {
 }
 
 // Queues shows what waits in queues and who serves them, and pauses, resumes and purges queues.
-func (s *Scheduler) Queues() carillon.Queues { return s.node.Cluster() }
+func (s *Scheduler) Queues() carillon.Queues { return s.queues }
 
 // Ready returns nil if the scheduler can serve, otherwise why not.
 func (s *Scheduler) Ready() error { return s.node.Ready() }

@@ -39,7 +39,8 @@ type AuditChain struct {
 	Closed bool   // nothing is added any more
 }
 
-// AuditName is the name of the chain that a term of a partition begins.
+// AuditName is the name of the chain that a term of a partition begins first. Others that it begins have "_2"
+// and so on behind it.
 func AuditName(partition int, t Term) string {
 	return fmt.Sprintf("%d-%d-%x", partition, t.Epoch, t.Nonce)
 }

@@ -21,11 +21,11 @@ import (
 	"github.com/carillonhq/carillon/server/internal/server"
 )
 
-// addAudit adds the flags about what is recorded of calls.
-func addAudit(flags *pflag.FlagSet, c *server.Config) {
+// addAudit adds the flags about what is recorded of calls; preset says what is if they are not given.
+func addAudit(flags *pflag.FlagSet, c *server.Config, preset string) {
 	flags.StringVar(&c.Audit.To, "audit", "",
 		"`where` it is recorded who makes which calls: off; log, lines of the log; or store, in the store, chained by hash, and in the log; "+
-			"default log with --auth, otherwise off")
+			preset)
 	flags.DurationVar(&c.Audit.Keep, "audit-keep", 0,
 		fmt.Sprintf("how long entries of --audit store are kept; default %dh", int(partition.DefaultAuditKeep/time.Hour)))
 }

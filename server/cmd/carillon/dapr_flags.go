@@ -231,5 +231,6 @@ func (f *daprFlags) addOwn(all *pflag.FlagSet) {
 	c.Limits = carillon.DefaultBounds()
 	c.Limits.Payload = daprMaxPayload
 	flags.IntVar(&c.Limits.Payload, "max-payload", c.Limits.Payload, "most `bytes` of a job's data")
+	addAudit(flags, c, "default off")
 	all.AddFlagSet(flags)
 }

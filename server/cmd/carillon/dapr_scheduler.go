@@ -199,6 +199,8 @@ func (f *daprFlags) logger(w io.Writer) (log *slog.Logger, end func() error, err
 		w, end = file, file.Close
 	}
 	log = telemetry.NewLogger(w, f.logJSON, logLevels[f.logLevel.String()])
+	// Whatever --log-level says.
+	f.own.Audit.Log = telemetry.NewLogger(w, f.logJSON, slog.LevelInfo).With("id", f.id)
 	telemetry.TakeStandardLog(log)
 	return log.With("id", f.id), end, nil
 }

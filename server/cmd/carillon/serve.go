@@ -124,7 +124,7 @@ func (s *serve) addListening(flags *pflag.FlagSet) {
 func (s *serve) addAccess(flags *pflag.FlagSet) {
 	c := &s.node
 	addAuth(flags, c)
-	addAudit(flags, c)
+	addAudit(flags, c, "default log with --auth, otherwise off")
 	flags.BoolVar(&c.Insecure, "insecure", false, "listen beyond loopback although nobody is authenticated")
 	flags.StringSliceVar(&c.Browsers.Hosts, "host", nil,
 		"`name` under which browsers may reach the HTTP address; repeatable")

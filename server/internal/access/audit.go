@@ -71,7 +71,17 @@ var effects = map[string]Effect{
 	pb.ClusterService_DrainNode_FullMethodName:       Spreads,
 	pb.ClusterService_Rebalance_FullMethodName:       Spreads,
 	pb.ClusterService_PurgeQueue_FullMethodName:      Spreads,
+
+	DaprScheduler + "WatchJobs":          Works,
+	DaprScheduler + "ScheduleJob":        Changes,
+	DaprScheduler + "DeleteJob":          Changes,
+	DaprScheduler + "DeleteByMetadata":   Spreads,
+	DaprScheduler + "DeleteByNamePrefix": Spreads,
 }
+
+// DaprScheduler is how the names of the calls of Dapr's protocol begin. Its package is not linked here: not
+// every program has the protocol.
+const DaprScheduler = "/dapr.proto.scheduler.v1.Scheduler/"
 
 // EffectOf returns what a call may do.
 func EffectOf(method string) Effect { return effects[method] }
@@ -84,17 +94,29 @@ type Subject struct {
 	Fields    []string
 }
 
+// Named is a request of another protocol, with the names that Carillon has for what it is about.
+type Named struct {
+	proto.Message
+	Namespace, Resource string
+}
+
 // maxFields is how many names of fields an entry has at most.
 const maxFields = 64
 
 // SubjectOf describes a request; m may be nil.
 func SubjectOf(method string, m any) Subject {
 	s := Subject{Action: method[strings.LastIndexByte(method, '/')+1:]}
+	named, foreign := m.(Named)
+	if foreign {
+		s.Namespace, s.Resource, m = named.Namespace, named.Resource, named.Message
+	}
 	message, ok := m.(proto.Message)
 	if !ok || !message.ProtoReflect().IsValid() {
 		return s
 	}
-	s.Namespace, s.Resource = namesIn(m)
+	if !foreign {
+		s.Namespace, s.Resource = namesIn(m)
+	}
 	fields := map[string]bool{}
 	message.ProtoReflect().Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
 		noteField(fields, m, f, v)
@@ -167,12 +189,23 @@ func ofBatch(namespace string, all []*pb.Job) (string, string) {
 // where are the fields that say what a request is about.
 var where = []protoreflect.Name{"namespace", "name", "id", "prefix"}
 
+// isJob reports whether a field has a job, or jobs.
+func isJob(f protoreflect.FieldDescriptor) bool {
+	return f.Message() != nil && (f.Message().FullName() == "carillon.v1.Job" ||
+		f.Message().FullName() == "dapr.proto.scheduler.v1.Job")
+}
+
+// isAddress reports whether a field says where the jobs of a request of Dapr's are.
+func isAddress(f protoreflect.FieldDescriptor) bool {
+	return f.Message() != nil && f.Message().FullName() == "dapr.proto.scheduler.v1.JobMetadata"
+}
+
 // noteField notes the names of a field that a request has set, and of those of the jobs in it. Of a patch
 // those count that it names: the others of its job are none of it.
 func noteField(fields map[string]bool, m any, f protoreflect.FieldDescriptor, v protoreflect.Value) {
 	patch, isPatch := m.(*pb.PatchJobRequest)
 	switch {
-	case slices.Contains(where, f.Name()):
+	case slices.Contains(where, f.Name()), isAddress(f):
 	case isPatch && f.Name() == "fields":
 		known := (*pb.Job)(nil).ProtoReflect().Descriptor().Fields()
 		for _, path := range patch.GetFields() {
@@ -181,7 +214,7 @@ func noteField(fields map[string]bool, m any, f protoreflect.FieldDescriptor, v 
 				fields[first] = true
 			}
 		}
-	case f.Message() != nil && f.Message().FullName() == "carillon.v1.Job":
+	case isJob(f):
 		if isPatch {
 			return
 		}

@@ -2,6 +2,7 @@ package access
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -9,6 +10,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	pb "github.com/carillonhq/carillon/api/carillon/v1"
+	daprpb "github.com/carillonhq/carillon/api/dapr/proto/scheduler/v1"
 )
 
 // TestEveryCallHasItsEffect: what only reads is called so, and the roles of a viewer may do it; whatever else
@@ -30,7 +32,29 @@ func TestEveryCallHasItsEffect(t *testing.T) {
 			t.Errorf("%s: %d, want %d", method, e, is)
 		}
 	}
+	sidecars := daprpb.File_dapr_proto_scheduler_v1_scheduler_proto.Services().ByName("Scheduler").Methods()
+	for i := range sidecars.Len() {
+		name := string(sidecars.Get(i).Name())
+		is := Reads
+		switch {
+		case name == "WatchJobs":
+			is = Works
+		case strings.HasPrefix(name, "Schedule"), strings.HasPrefix(name, "Delete"):
+			is = Changes
+		case !slices.Contains([]string{"GetJob", "ListJobs", "WatchHosts"}, name):
+			t.Errorf("of %s nobody has said what it does", name)
+		}
+		if e := EffectOf(DaprScheduler + name); e != is && (e != Spreads || is != Changes) {
+			t.Errorf("%s: %d, want %d", name, e, is)
+		}
+	}
 	for method := range effects {
+		if name, dapr := strings.CutPrefix(method, DaprScheduler); dapr {
+			if sidecars.ByName(protoreflect.Name(name)) == nil {
+				t.Errorf("there is no call %s", method)
+			}
+			continue
+		}
 		if _, ok := table[method]; !ok {
 			t.Errorf("there is no call %s", method)
 		}

@@ -23,7 +23,7 @@ const (
 // Principal is a caller.
 type Principal struct {
 	Kind    Kind
-	ID      string // of a key; issuer and subject of a JWT; the name in a certificate that has a rule
+	ID      string // of a key; issuer and subject of a JWT; of a certificate its SPIFFE id, or its subject
 	Grants  []carillon.AccessGrant
 	Expires time.Time // zero: never
 

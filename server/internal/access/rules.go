@@ -1,11 +1,13 @@
 package access
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
+	"unicode"
 
 	"github.com/carillonhq/carillon"
 )
@@ -38,6 +40,7 @@ type Certificate struct {
 	SPIFFE  string // its id; "": it has none
 	DNS     []string
 	CN      string
+	Subject string // the whole of it, as RFC 2253 has it
 	Expires time.Time
 	Foreign bool // no authority of clients has signed it: it has no rule
 }
@@ -95,37 +98,53 @@ func (b *Rulebook) ofCertificate(c *Certificate) *Principal {
 		return nil
 	}
 	e := b.load()
-	p := &Principal{Kind: KindCertificate, Expires: c.Expires, from: &e.bond}
+	p := &Principal{Kind: KindCertificate, ID: c.id(), Expires: c.Expires, from: &e.bond}
+	ruled := false
 	for i := range e.rules {
-		r := &e.rules[i]
-		name, ok := r.names(c)
-		if !ok {
-			continue
+		if r := &e.rules[i]; r.names(c) {
+			ruled = true
+			p.Grants = append(p.Grants, r.Grants...)
 		}
-		if p.ID == "" {
-			p.ID = name
-		}
-		p.Grants = append(p.Grants, r.Grants...)
 	}
-	if p.ID == "" {
+	if !ruled {
 		return nil
 	}
 	return p
 }
 
-// names reports whether a rule is for a certificate, and by which of its names.
-func (r *Rule) names(c *Certificate) (name string, ok bool) {
+// names reports whether a rule is for a certificate.
+func (r *Rule) names(c *Certificate) bool {
 	switch {
 	case r.SPIFFE != "":
 		below, open := strings.CutSuffix(r.SPIFFE, "*")
 		within := open && strings.HasPrefix(c.SPIFFE, below) && len(c.SPIFFE) > len(below)
-		return c.SPIFFE, within || c.SPIFFE == r.SPIFFE
+		return within || c.SPIFFE == r.SPIFFE
 	case r.DNS != "":
-		return r.DNS, slices.ContainsFunc(c.DNS, func(d string) bool { return strings.EqualFold(d, r.DNS) })
+		return slices.ContainsFunc(c.DNS, func(d string) bool { return strings.EqualFold(d, r.DNS) })
 	case r.CN != "":
-		return "CN=" + r.CN, c.CN == r.CN
+		return c.CN == r.CN
 	}
-	return "", false
+	return false
+}
+
+// maxID is how many bytes an id of a certificate has at most.
+const maxID = 512
+
+// id names whom a certificate is about, whichever of its names have rules: so two certificates that one rule
+// is for are two callers, and one is the same when the rules change. It is the SPIFFE id, or the subject, or
+// the first DNS name of a certificate without both. It can be shown on a line.
+func (c *Certificate) id() string {
+	id := cmp.Or(c.SPIFFE, c.Subject)
+	if id == "" && len(c.DNS) > 0 {
+		id = c.DNS[0]
+	}
+	id = strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return unicode.ReplacementChar
+		}
+		return r
+	}, id)
+	return strings.ToValidUTF8(id[:min(len(id), maxID)], "")
 }
 
 // has reports whether a claim is a value, or has it among its values. Only texts, truth values and lists of

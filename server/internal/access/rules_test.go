@@ -54,11 +54,29 @@ func TestAllRulesThatFitCount(t *testing.T) {
 		{Claim: []string{"sub"}, Value: "s", Grants: grant("admin")}, {SPIFFE: "spiffe://t/*", Grants: grant("admin")},
 		{DNS: "c", Grants: grant("producer")}})
 	p, q := book.ofToken(token), book.ofCertificate(cert)
-	if len(p.Grants) != 2 || len(q.Grants) != 2 || q.String() != "certificate CN=c" {
+	if len(p.Grants) != 2 || len(q.Grants) != 2 || q.String() != "certificate spiffe://t/a" {
 		t.Errorf("%+v, %+v", p, q)
 	}
 	if p := book.ofCertificate(&Certificate{SPIFFE: "spiffe://t/"}); p != nil {
 		t.Errorf("%+v", p)
+	}
+}
+
+// TestCertificatesAreCalledByTheirOwnNames: not by that of the rule that fits first.
+func TestCertificatesAreCalledByTheirOwnNames(t *testing.T) {
+	var book Rulebook
+	book.Replace([]Rule{{DNS: "shared.example"}, {CN: "c"}, {SPIFFE: "spiffe://t/*"}})
+	for want, c := range map[string]*Certificate{
+		"spiffe://t/a":               {SPIFFE: "spiffe://t/a", DNS: []string{"shared.example"}, CN: "c", Subject: "CN=c,O=x"},
+		"CN=c,O=x":                   {DNS: []string{"shared.example"}, CN: "c", Subject: "CN=c,O=x"},
+		"CN=d,O=x":                   {DNS: []string{"shared.example"}, CN: "d", Subject: "CN=d,O=x"},
+		"a.example":                  {DNS: []string{"a.example", "SHARED.example"}},
+		"CN=c\uFFFDd":                {DNS: []string{"shared.example"}, Subject: "CN=c\nd"},
+		strings.Repeat("é", maxID/2): {DNS: []string{"shared.example"}, Subject: strings.Repeat("é", maxID)},
+	} {
+		if p := book.ofCertificate(c); p == nil || p.ID != want {
+			t.Errorf("%+v, want %q", p, want)
+		}
 	}
 }
 

@@ -42,6 +42,13 @@ func Examine(ctx context.Context, shard store.Shard, partition int,
 	return all, nil
 }
 
+// Names returns the names of the chains of a partition that can be found, also if the store has lost some of
+// what it had.
+func Names(ctx context.Context, shard store.Shard) ([]string, error) {
+	names, _, _, err := chains(ctx, shard)
+	return names, err
+}
+
 // chains returns the names of all chains, also of those of which only the record or only entries are there.
 // skipped says of chains that there is damage in their entries, or in those of another chain next to them.
 // lost is why there may be other chains.

@@ -10,7 +10,7 @@ import (
 
 // DeleteJob implements the rpc. A job that is not there is no error.
 func (s *Service) DeleteJob(ctx context.Context, m *pb.DeleteJobRequest) (*pb.DeleteJobResponse, error) {
-	return answer(ctx, s, "DeleteJob", m, func(a address) (*pb.DeleteJobResponse, error) {
+	return answer(ctx, s, "DeleteJob", m, func(ctx context.Context, a address) (*pb.DeleteJobResponse, error) {
 		err := a.check("name", m.GetName())
 		if err == nil && !a.unkept(m.GetName()) {
 			_, err = s.jobs.DeleteJob(ctx, a.Key(m.GetName()))
@@ -26,7 +26,8 @@ func (s *Service) DeleteJob(ctx context.Context, m *pb.DeleteJobRequest) (*pb.De
 // DeleteByMetadata implements the rpc.
 func (s *Service) DeleteByMetadata(ctx context.Context,
 	m *pb.DeleteByMetadataRequest) (*pb.DeleteByMetadataResponse, error) {
-	return answer(ctx, s, "DeleteByMetadata", m, func(a address) (*pb.DeleteByMetadataResponse, error) {
+	return answer(ctx, s, "DeleteByMetadata", m, func(ctx context.Context,
+		a address) (*pb.DeleteByMetadataResponse, error) {
 		return &pb.DeleteByMetadataResponse{}, s.deleteAll(ctx, a, "", a.Prefix(m.GetIdPrefixMatch()))
 	})
 }
@@ -35,12 +36,10 @@ func (s *Service) DeleteByMetadata(ctx context.Context,
 // without an actor's id it is what ids begin with.
 func (s *Service) DeleteByNamePrefix(ctx context.Context,
 	m *pb.DeleteByNamePrefixRequest) (*pb.DeleteByNamePrefixResponse, error) {
-	return answer(ctx, s, "DeleteByNamePrefix", m, func(a address) (*pb.DeleteByNamePrefixResponse, error) {
-		prefix := a.Prefix(false)
-		if m.GetNamePrefix() != "" {
-			prefix += carillon.EscapeLevel(m.GetNamePrefix())
-		}
-		return &pb.DeleteByNamePrefixResponse{}, s.deleteAll(ctx, a, m.GetNamePrefix(), prefix)
+	return answer(ctx, s, "DeleteByNamePrefix", m, func(ctx context.Context,
+		a address) (*pb.DeleteByNamePrefixResponse, error) {
+		return &pb.DeleteByNamePrefixResponse{}, s.deleteAll(ctx, a, m.GetNamePrefix(),
+			underPrefix(a.Address, m.GetNamePrefix()))
 	})
 }
 

@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/wire"
@@ -18,7 +20,8 @@ func refuse(field, format string, args ...any) error {
 }
 
 // toStatus is err as a sidecar gets it. What only Carillon refuses is InvalidArgument; what is wrong with the
-// node is logged, and the caller is not shown it.
+// node is logged, and the caller is not shown it. What a rate refuses has the time after which it may
+// succeed, as in Carillon's own API (google.rpc.RetryInfo).
 func (s *Service) toStatus(ctx context.Context, method string, err error) error {
 	if err == nil || grpcapi.FromGRPC(err) {
 		return err
@@ -31,5 +34,12 @@ func (s *Service) toStatus(ctx context.Context, method string, err error) error 
 	if e.Field != "" {
 		message = e.Field + ": " + message
 	}
-	return status.Error(wire.GRPCCode(e.Kind), message)
+	said := status.New(wire.GRPCCode(e.Kind), message)
+	if after := e.RetryAfter; after > 0 && e.Kind == carillon.ResourceExhausted {
+		// Dapr's runtime tries no call again for it; its clients get the status with all its details.
+		if whole, err := said.WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(after)}); err == nil {
+			said = whole
+		}
+	}
+	return said.Err()
 }

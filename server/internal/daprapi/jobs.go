@@ -17,7 +17,8 @@ import (
 // ScheduleJob implements the rpc.
 func (s *Service) ScheduleJob(ctx context.Context,
 	m *pb.ScheduleJobRequest) (*pb.ScheduleJobResponse, error) {
-	return answer(ctx, s, "ScheduleJob", m, func(a address) (*pb.ScheduleJobResponse, error) {
+	return answer(ctx, s, "ScheduleJob", m, func(ctx context.Context,
+		a address) (*pb.ScheduleJobResponse, error) {
 		err := s.schedule(ctx, a, m)
 		outcome := daprmetrics.Created
 		if err != nil {
@@ -26,16 +27,6 @@ func (s *Service) ScheduleJob(ctx context.Context,
 		s.options.Metrics.Count(outcome, kindOf(a.Reminder))
 		return &pb.ScheduleJobResponse{}, err
 	})
-}
-
-// answer makes a call at the address in the metadata of its request, and answers with its result.
-func answer[T any](ctx context.Context, s *Service, method string,
-	m interface{ GetMetadata() *pb.JobMetadata }, call func(address) (T, error)) (result T, _ error) {
-	a, err := s.address(ctx, m.GetMetadata())
-	if err == nil {
-		result, err = call(a)
-	}
-	return result, s.toStatus(ctx, method, err)
 }
 
 func (s *Service) schedule(ctx context.Context, a address, m *pb.ScheduleJobRequest) error {
@@ -97,7 +88,7 @@ func unless(kind carillon.Kind, err error) error {
 
 // GetJob implements the rpc.
 func (s *Service) GetJob(ctx context.Context, m *pb.GetJobRequest) (*pb.GetJobResponse, error) {
-	return answer(ctx, s, "GetJob", m, func(a address) (*pb.GetJobResponse, error) {
+	return answer(ctx, s, "GetJob", m, func(ctx context.Context, a address) (*pb.GetJobResponse, error) {
 		if err := a.check("name", m.GetName()); err != nil {
 			return nil, err
 		}
@@ -114,7 +105,7 @@ func (s *Service) GetJob(ctx context.Context, m *pb.GetJobRequest) (*pb.GetJobRe
 
 // ListJobs implements the rpc. The answer is one message, so it has a bound.
 func (s *Service) ListJobs(ctx context.Context, m *pb.ListJobsRequest) (*pb.ListJobsResponse, error) {
-	return answer(ctx, s, "ListJobs", m, func(a address) (*pb.ListJobsResponse, error) { return s.list(ctx, a) })
+	return answer(ctx, s, "ListJobs", m, s.list)
 }
 
 func (s *Service) list(ctx context.Context, a address) (*pb.ListJobsResponse, error) {

@@ -10,6 +10,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/test/bufconn"
@@ -35,17 +36,23 @@ type rig struct {
 // start sets a node to work until the test ends or stop is called.
 func start(t testing.TB, store string, o Options) *rig {
 	t.Helper()
-	node, err := server.Start(t.Context(),
-		server.Config{Store: store, Partitions: 4, SlowStart: server.SlowStart{Step: -1}})
+	return startWith(t, server.Config{Store: store}, o, insecure.NewCredentials(), insecure.NewCredentials())
+}
+
+// startWith is start for a configuration, with the credentials of the listener and of the client.
+func startWith(t testing.TB, c server.Config, o Options, of, with credentials.TransportCredentials) *rig {
+	t.Helper()
+	c.Partitions, c.SlowStart.Step = 4, -1
+	node, err := server.Start(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	frame := grpcapi.NewFrame(server.APIOptions(grpcapi.Options{}))
+	frame := grpcapi.NewFrame(server.APIOptions(grpcapi.Options{}), grpc.Creds(of))
 	leave := Serve(node, frame, o)
 	listener := bufconn.Listen(1 << 20)
 	served := make(chan error, 1)
 	go func() { served <- frame.Serve(listener) }()
-	conn, err := grpc.NewClient("passthrough:mem", grpc.WithTransportCredentials(insecure.NewCredentials()),
+	conn, err := grpc.NewClient("passthrough:mem", grpc.WithTransportCredentials(with),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
 			return listener.DialContext(ctx)
 		}))

@@ -11,6 +11,7 @@ import (
 
 	"github.com/carillonhq/carillon"
 	pb "github.com/carillonhq/carillon/api/dapr/proto/scheduler/v1"
+	"github.com/carillonhq/carillon/server/internal/access"
 	"github.com/carillonhq/carillon/server/internal/cluster"
 	"github.com/carillonhq/carillon/server/internal/dispatch"
 	"github.com/carillonhq/carillon/server/internal/dispatch/sidecar"
@@ -25,6 +26,8 @@ type Options struct {
 	// it never does. No address stands for the one at which the sidecar has reached this one. Default: those
 	// of the node's cluster.
 	Hosts func(context.Context) (addresses []string, changed <-chan struct{})
+	// Audit records who makes which calls. Default: that of the node, if it records any.
+	Audit access.Auditor
 	// Metrics counts what Dapr's scheduler counts. Default: nothing does.
 	Metrics Metrics
 	// Logger is told what went wrong here. Default: nothing is.
@@ -90,6 +93,7 @@ type Node interface {
 	Remote() carillon.Scheduler
 	Cluster() carillon.Cluster
 	Hub() *dispatch.Hub
+	Auditor() access.Auditor
 	SettleAll(ctx context.Context, from string, told bool)
 	OnSettle(f cluster.Settler)
 	sidecar.Limits
@@ -99,6 +103,9 @@ type Node interface {
 func Serve(n Node, r grpc.ServiceRegistrar, o Options) (stop func()) {
 	connect := func(h sidecar.Hello) (*sidecar.Session, error) {
 		return sidecar.Open(n.Hub(), n, h, sidecar.Options{})
+	}
+	if o.Audit == nil {
+		o.Audit = n.Auditor()
 	}
 	s := New(n.Remote(), connect, o)
 	n.OnSettle(s.streams.settle)

@@ -9,7 +9,6 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/carillonhq/carillon"
-	pb "github.com/carillonhq/carillon/api/dapr/proto/scheduler/v1"
 	"github.com/carillonhq/carillon/server/internal/daprapi/daprmetrics"
 	"github.com/carillonhq/carillon/server/internal/daprrecord"
 )
@@ -29,17 +28,8 @@ func (s *Service) claim(ctx context.Context, namespace, appID string) error {
 	return nil
 }
 
-// address is a job's metadata after all checks that every call makes of it.
+// address is a job's metadata after the checks that every call makes of its caller.
 type address struct{ daprrecord.Address }
-
-// address checks the caller and reads what the metadata names.
-func (s *Service) address(ctx context.Context, m *pb.JobMetadata) (address, error) {
-	if err := s.claim(ctx, m.GetNamespace(), m.GetAppId()); err != nil {
-		return address{}, err
-	}
-	a, err := daprrecord.AddressOf(m)
-	return address{a}, err
-}
 
 // unkept reports whether Carillon keeps no job of that name, or of a name that begins so: it is nobody's, or
 // too long when it is escaped.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/carillonhq/carillon"
 	pb "github.com/carillonhq/carillon/api/dapr/proto/scheduler/v1"
+	"github.com/carillonhq/carillon/server/internal/access"
 	"github.com/carillonhq/carillon/server/internal/daprapi/daprmetrics"
 	"github.com/carillonhq/carillon/server/internal/daprrecord"
 	"github.com/carillonhq/carillon/server/internal/dispatch/sidecar"
@@ -75,6 +76,8 @@ func (s *Service) introduction(stream watchStream) (sidecar.Hello, error) {
 		return sidecar.Hello{}, refuse("initial", "it must be in the first message")
 	}
 	if err := s.claim(stream.Context(), in.GetNamespace(), in.GetAppId()); err != nil {
+		s.refused(stream.Context(), "WatchJobs", access.Named{Message: m, Namespace: in.GetNamespace(),
+			Resource: in.GetAppId()}, err)
 		return sidecar.Hello{}, err
 	}
 	hello := sidecar.Hello{Namespace: in.GetNamespace(), AppID: in.GetAppId(),

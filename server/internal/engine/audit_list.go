@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/hex"
+	"errors"
 	"slices"
 	"strings"
 
@@ -126,14 +127,28 @@ type auditSource struct {
 
 // auditSources returns the chains of a partition.
 func auditSources(ctx context.Context, shard store.Shard) (all []auditSource, err error) {
-	records, err := AllMetaRecords(ctx, shard, store.MetaQuery{Kind: store.KindAuditChain})
-	for _, r := range records {
-		c, err := codec.DecodeAuditChain(r.Value)
-		if err != nil {
-			continue // a verification tells of it
-		}
-		all = append(all, auditSource{shard: shard, name: r.Key, first: c.First, last: c.Last, time: c.Time,
+	add := func(name string, c *store.AuditChain) {
+		all = append(all, auditSource{shard: shard, name: name, first: c.First, last: c.Last, time: c.Time,
 			end: c.Last + 1})
+	}
+	records, err := AllMetaRecords(ctx, shard, store.MetaQuery{Kind: store.KindAuditChain})
+	if err == nil {
+		for _, r := range records {
+			if c, err := codec.DecodeAuditChain(r.Value); err == nil { // otherwise a verification tells of it
+				add(r.Key, &c)
+			}
+		}
+		return all, nil
+	}
+	if !errors.Is(err, store.ErrDamaged) {
+		return nil, err
+	}
+	names, err := audit.Names(ctx, shard)
+	for i := 0; err == nil && i < len(names); i++ {
+		var c *store.AuditChain
+		if c, err = audit.Chain(ctx, shard, names[i]); c != nil {
+			add(names[i], c)
+		}
 	}
 	return all, err
 }
@@ -173,10 +188,27 @@ func (s *auditSource) read(ctx context.Context, q *carillon.AuditQuery, after *c
 	return some, s.end <= s.first, nil
 }
 
-// entries reads some entries from a number on, oldest first.
+// entries reads some entries from a number on, oldest first. Of one that the store has lost there is the key
+// alone: what is damaged is found by halves.
 func (s *auditSource) entries(ctx context.Context, from uint64, some int) ([]store.MetaRecord, error) {
-	return s.shard.MetaRecords(ctx, store.MetaQuery{Kind: store.KindAudit, Prefix: s.name + "/",
+	records, err := s.shard.MetaRecords(ctx, store.MetaQuery{Kind: store.KindAudit, Prefix: s.name + "/",
 		After: store.AuditKey(s.name, from-1), Limit: some})
+	if !errors.Is(err, store.ErrDamaged) {
+		return records, err
+	}
+	if some <= 1 {
+		return []store.MetaRecord{{Kind: store.KindAudit, Key: store.AuditKey(s.name, from)}}, nil
+	}
+	middle := from + uint64(some/2)
+	first, err := s.entries(ctx, from, some/2)
+	if err != nil {
+		return nil, err
+	}
+	rest, err := s.entries(ctx, middle, some-some/2)
+	// What is there after a gap is among the rest.
+	after := store.AuditKey(s.name, middle)
+	first = slices.DeleteFunc(first, func(r store.MetaRecord) bool { return r.Key >= after })
+	return append(first, rest...), err
 }
 
 // timeFrom returns the time of the first entry from a number on that can be read. One that is damaged is
@@ -188,7 +220,7 @@ func (s *auditSource) timeFrom(ctx context.Context, n uint64) (int64, error) {
 			return 0, err
 		}
 		for i := range records {
-			if e, err := codec.DecodeAudit(records[i].Value); err == nil {
+			if e, err := codec.DecodeAudit(records[i].Value); err == nil && records[i].Value != nil {
 				return e.Time, nil
 			}
 		}
@@ -201,7 +233,7 @@ func (s *auditSource) timeFrom(ctx context.Context, n uint64) (int64, error) {
 	return s.time, nil
 }
 
-// auditDamaged is the outcome of an entry that cannot be read.
+// auditDamaged is the outcome of an entry that cannot be read, or that the store has lost.
 const auditDamaged = "damaged"
 
 // auditEntryOf returns an entry as callers see it; n is 0 if the record is none. One that is damaged has its
@@ -213,7 +245,10 @@ func auditEntryOf(r *store.MetaRecord) (e carillon.AuditEntry, n uint64) {
 		Time: instant(d.Time), Principal: d.Principal, Address: d.Address, Node: d.Node, Action: d.Action,
 		Namespace: d.Namespace, Resource: d.Resource, Outcome: d.Outcome, RequestID: d.Request, Fields: d.Fields,
 		LeftOut: d.LeftOut}
-	if err != nil {
+	switch {
+	case r.Value == nil:
+		e.Outcome, e.Hash = auditDamaged, "" // nobody knows it
+	case err != nil:
 		e.Outcome = auditDamaged
 	}
 	return e, n

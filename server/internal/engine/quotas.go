@@ -255,7 +255,8 @@ func (q *quotas) countUsage(ctx context.Context, p *partitionRunner, namespace s
 type takenChanges struct {
 	n       int64
 	until   int64 // they are of no use from then on, by the engine's clock
-	refused int64 // until then the home has none
+	refused int64 // until then the home is not asked again
+	free    int64 // when it may have some
 	after   int64 // for how many it had none
 }
 
@@ -305,7 +306,7 @@ func (q *quotas) take(ctx context.Context, namespace string, n int64) (until int
 		return 0, certain(err)
 	}
 	if got.N == 0 {
-		q.noneUntil(namespace, n, q.elapsed()+min(got.After, int64(refusedFor)))
+		q.noneBefore(namespace, n, q.elapsed()+got.After)
 		return 0, q.tooMany(namespace, r, got.After)
 	}
 	until = began + int64(quota.Hold)
@@ -327,7 +328,7 @@ func (q *quotas) takeHere(namespace string, n int64) (until, wait int64) {
 		t.n -= n
 		return t.until, 0
 	case n >= t.after && now < t.refused:
-		return 0, t.refused - now
+		return 0, t.free - now
 	}
 	return 0, 0
 }
@@ -346,7 +347,10 @@ func (q *quotas) keep(namespace string, n, until int64) {
 // refusedFor is how long a node goes by what it was told last, at most.
 const refusedFor = time.Second
 
-func (q *quotas) noneUntil(namespace string, n, until int64) {
+// noneBefore notes when there may be room for n changes. What others do not take after all may be there
+// earlier.
+func (q *quotas) noneBefore(namespace string, n, free int64) {
+	now := q.elapsed()
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	t := q.rates[namespace]
@@ -354,7 +358,7 @@ func (q *quotas) noneUntil(namespace string, n, until int64) {
 		t = &takenChanges{}
 		q.rates[namespace] = t
 	}
-	t.refused, t.after = until, n
+	t.refused, t.free, t.after = min(free, now+int64(refusedFor)), free, n
 }
 
 // giveBack gives back changes that were taken, until then, and not made. Others may make them as long as they

@@ -3,6 +3,7 @@ package grpcapi
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 
 	"google.golang.org/grpc"
@@ -56,10 +57,11 @@ func (s *Service) refused(ctx context.Context, method string, m any, err error) 
 	}
 }
 
-// audited begins a call; see [access.Auditor].
+// audited begins a call; see [access.Auditor]. Services of other protocols record theirs themselves, as they
+// know what Carillon calls what a request is about.
 func (s *Service) audited(ctx context.Context, method string, m any) (_ context.Context,
 	end func(reply any, err error) error, err error) {
-	if s.options.Audit == nil {
+	if s.options.Audit == nil || !strings.HasPrefix(method, "/"+contract) {
 		return ctx, func(_ any, err error) error { return err }, nil
 	}
 	return s.options.Audit.Begin(ctx, method, m)

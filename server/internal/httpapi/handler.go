@@ -111,9 +111,10 @@ func New(service pb.SchedulerServiceServer, o Options) (http.Handler, error) {
 	}
 	h.routes = slices.Concat(h.routes, o.Payloads.routes(h), h.sessionRoutes())
 	origins := http.NewCrossOriginProtection()
-	origins.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		WriteProblem(w, carillon.Errorf(carillon.PermissionDenied, "Origin",
-			"a page of another origin may not change anything"))
+	origins.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		err := carillon.Errorf(carillon.PermissionDenied, "Origin", "a page of another origin may not change anything")
+		h.refused(r, "", nil, err)
+		WriteProblem(w, err)
 	}))
 	for _, origin := range o.TrustedOrigins {
 		if err := origins.AddTrustedOrigin(origin); err != nil {
@@ -136,8 +137,9 @@ func (h *handler) around(next http.Handler) http.Handler {
 		header.Set("X-Frame-Options", "DENY")
 		header.Set("Referrer-Policy", "no-referrer")
 		if allow := h.options.AllowHost; allow != nil && !allow(r.Host) {
-			WriteProblem(w, carillon.Errorf(carillon.PermissionDenied, "Host",
-				"%q is not a name of this node", clip(r.Host)))
+			err := carillon.Errorf(carillon.PermissionDenied, "Host", "%q is not a name of this node", clip(r.Host))
+			h.refused(r, "", nil, err)
+			WriteProblem(w, err)
 			return
 		}
 		next.ServeHTTP(w, r)

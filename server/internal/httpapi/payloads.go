@@ -1,11 +1,14 @@
 package httpapi
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"strconv"
+	"sync"
 	"time"
 
 	"google.golang.org/genproto/googleapis/api/annotations"
@@ -45,6 +48,9 @@ func (p Payloads) routes(h *handler) []route {
 
 // raw serves a request of a raw route.
 func (h *handler) raw(w http.ResponseWriter, r *http.Request, f found) {
+	ctx, release := h.hold(r)
+	defer release()
+	r = r.WithContext(ctx)
 	method, err := f.route.raw(w, r, f)
 	if ended := h.options.Payloads.Ended; ended != nil {
 		code := codes.OK
@@ -56,6 +62,25 @@ func (h *handler) raw(w http.ResponseWriter, r *http.Request, f found) {
 	if err != nil {
 		fail(w, r, err)
 	}
+}
+
+// hold returns the context of a request for as long as the caller's credential holds.
+func (h *handler) hold(r *http.Request) (ctx context.Context, release func()) {
+	if h.options.Access == nil {
+		return r.Context(), func() {}
+	}
+	return h.options.Access.Hold(r.Context())
+}
+
+// why is the reason for which a transfer has ended that has failed: the credential of its caller, if that is
+// it.
+func (h *handler) why(r *http.Request, err error) error {
+	if gate := h.options.Access; gate != nil {
+		if lost := gate.Alive(r.Context()); lost != nil {
+			return lost
+		}
+	}
+	return err
 }
 
 // given returns the value of a parameter of the path.
@@ -88,9 +113,11 @@ func (h *handler) putPayload(w http.ResponseWriter, r *http.Request, f found) (s
 	if err := control.SetWriteDeadline(time.Time{}); err != nil && !unsupported(err) { // of the whole call
 		return method, gone(err)
 	}
-	in := &movingBody{from: r.Body, control: control}
+	in := &movingBody{from: r.Body, until: deadline{within: moveWithin, set: control.SetReadDeadline}}
+	defer context.AfterFunc(r.Context(), in.until.cut)()
 	ref, err := h.store(r, f.given("namespace"), in)
 	if err != nil {
+		err = h.why(r, err)
 		if errors.Is(err, carillon.ResourceExhausted) {
 			err = &carillon.Error{Kind: carillon.ResourceExhausted, Field: "payload",
 				Message: wire.ToError(err).Message, Err: &http.MaxBytesError{}} // which has a status of its own
@@ -119,20 +146,54 @@ func (h *handler) store(r *http.Request, namespace string,
 	return ref, end(wire.StoredToProto(ref), err)
 }
 
+// deadline is that of what is read or written of a connection next. Any goroutine may cut it.
+type deadline struct {
+	within time.Duration
+	set    func(time.Time) error
+
+	mu   sync.Mutex
+	over bool
+}
+
+// renew sets it anew; forever: there is none.
+func (d *deadline) renew(forever bool) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var at time.Time
+	switch {
+	case d.over:
+		return os.ErrDeadlineExceeded
+	case !forever:
+		at = time.Now().Add(d.within)
+	}
+	if err := d.set(at); err != nil && !unsupported(err) {
+		return err
+	}
+	return nil
+}
+
+// cut has what is read or written now fail, and whatever would be next.
+func (d *deadline) cut() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.over = true
+	_ = d.set(time.Unix(1, 0)) // if it cannot be set, the next one fails
+}
+
 // movingBody is a body of which some must come every while.
 type movingBody struct {
-	from    io.Reader
-	control *http.ResponseController
+	from  io.Reader
+	until deadline
 }
 
 // Read implements [io.Reader].
 func (b *movingBody) Read(p []byte) (int, error) {
-	if err := b.control.SetReadDeadline(time.Now().Add(moveWithin)); err != nil && !unsupported(err) {
+	if err := b.until.renew(false); err != nil {
 		return 0, err
 	}
 	n, err := b.from.Read(p)
 	if errors.Is(err, io.EOF) { // what is done with it may take longer
-		if err := b.control.SetReadDeadline(time.Time{}); err != nil && !unsupported(err) {
+		if err := b.until.renew(true); err != nil {
 			return n, err
 		}
 	}
@@ -163,8 +224,11 @@ func (h *handler) getPayload(w http.ResponseWriter, r *http.Request, f found) (s
 	if r.Method == http.MethodHead {
 		return method, nil
 	}
-	to := &movingAnswer{to: w, control: http.NewResponseController(w)}
+	to := &movingAnswer{to: w, until: deadline{within: moveWithin,
+		set: http.NewResponseController(w).SetWriteDeadline}}
+	defer context.AfterFunc(r.Context(), to.until.cut)()
 	if _, err := io.Copy(to, from); err != nil {
+		err = h.why(r, err)
 		h.options.Logger.WarnContext(r.Context(), "a payload was not sent to its end", "error", err)
 		if f := h.options.Payloads.Ended; f != nil {
 			f("rest", method, wire.GRPCCode(wire.ToError(err).Kind).String())
@@ -176,13 +240,13 @@ func (h *handler) getPayload(w http.ResponseWriter, r *http.Request, f found) (s
 
 // movingAnswer is an answer of which some must be taken every while.
 type movingAnswer struct {
-	to      io.Writer
-	control *http.ResponseController
+	to    io.Writer
+	until deadline
 }
 
 // Write implements [io.Writer].
 func (a *movingAnswer) Write(p []byte) (int, error) {
-	if err := a.control.SetWriteDeadline(time.Now().Add(moveWithin)); err != nil && !unsupported(err) {
+	if err := a.until.renew(false); err != nil {
 		return 0, fmt.Errorf("the reader is gone: %w", err)
 	}
 	return a.to.Write(p)

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
@@ -179,6 +180,51 @@ func TestAnIssuerThatIsAway(t *testing.T) {
 	if _, err := i.Verify(t.Context(), right); !errors.Is(err, carillon.Unavailable) {
 		t.Errorf("keys of the day before: %v", err)
 	}
+}
+
+// TestAnIssuerThatHangs: so many wait for it, for so long; others are told at once to come again.
+func TestAnIssuerThatHangs(t *testing.T) {
+	real := testissuer.New(t)
+	right := real.Token(audience, nil)
+	synctest.Test(t, func(t *testing.T) {
+		i := New(Config{URL: real.URL, Audience: audience, Transport: silent{}})
+		i.keys.every = 0 // each that comes after one asks again
+		began, told := time.Now(), make(chan error)
+		ask := func() {
+			_, err := i.Verify(t.Context(), right)
+			told <- err
+		}
+		for range mostWait {
+			go ask()
+		}
+		synctest.Wait()
+		for range 3 {
+			_, err := i.Verify(t.Context(), right)
+			if e, ok := errors.AsType[*carillon.Error](err); !ok || e.Kind != carillon.Unavailable || e.RetryAfter != askWithin ||
+				time.Since(began) != 0 {
+				t.Errorf("one too many: %v, after %v", err, time.Since(began))
+			}
+		}
+		for range mostWait {
+			if err := <-told; !errors.Is(err, carillon.Unavailable) {
+				t.Error(err)
+			}
+		}
+		if took := time.Since(began); took > 2*askWithin {
+			t.Errorf("they have waited for %v", took)
+		}
+		if n := i.keys.wait.Load(); n != 0 {
+			t.Errorf("%d still wait", n)
+		}
+	})
+}
+
+// silent never answers.
+type silent struct{}
+
+func (silent) RoundTrip(r *http.Request) (*http.Response, error) {
+	<-r.Context().Done()
+	return nil, r.Context().Err()
 }
 
 // TestWrongAnswersOfAnIssuer are errors, and open nothing.

@@ -22,6 +22,11 @@ const (
 	askEvery = 5 * time.Second
 	// keysLast is how long keys hold that could not be read again.
 	keysLast = 24 * time.Hour
+	// askWithin is how long the issuer may take to answer for a token, and how long one waits for the answer
+	// that another is waiting for.
+	askWithin = 5 * time.Second
+	// mostWait is how many calls may wait for an answer of the issuer.
+	mostWait = 100
 )
 
 // keySet keeps the issuer's keys. It implements [oidc.KeySet]. The library's own asks the issuer for every
@@ -31,6 +36,7 @@ type keySet struct {
 	client *http.Client
 	known  atomic.Pointer[keys]
 	asking chan struct{} // has room for the one who asks
+	wait   atomic.Int64  // how many wait to be the one who asks, or ask
 	every  time.Duration // askEvery, but for tests
 	log    *slog.Logger
 	began  time.Time // when the issuer was asked; the asking one's, as the next
@@ -58,6 +64,14 @@ var errAway = carillon.Errorf(carillon.Unavailable, "", "the issuer of tokens do
 var errNew = carillon.Errorf(carillon.Unavailable, "",
 	"the key of this token is not known, and those of the issuer were read a moment ago: call again in some seconds")
 
+// errBusy is the answer to a token that only new keys could judge, while many others wait for them.
+var errBusy = func() error {
+	e := carillon.Errorf(carillon.Unavailable, "",
+		"the issuer of tokens has not answered yet, and %d other calls wait for it", mostWait)
+	e.RetryAfter = askWithin
+	return e
+}()
+
 // asked takes out of the library whether the issuer could be asked.
 type asked struct{ away error }
 
@@ -81,8 +95,10 @@ func (s *keySet) VerifySignature(ctx context.Context, token string) ([]byte, err
 	if err != nil && !named {
 		if a, ok := ctx.Value(askedKey{}).(*asked); ok && ctx.Err() == nil {
 			a.away = errAway
-			if errors.Is(err, errNew) {
-				a.away = errNew
+			for _, known := range []error{errNew, errBusy} {
+				if errors.Is(err, known) {
+					a.away = known
+				}
 			}
 		}
 		return nil, err
@@ -114,7 +130,11 @@ func (s *keySet) open(signed *jose.JSONWebSignature) (payload []byte, named bool
 // ask reads the keys for a token, shown at a time, that none of those known has signed. It fails with errNew
 // if that was done just before the token was shown.
 func (s *keySet) ask(ctx context.Context, shown time.Time) error {
-	if err := s.begin(ctx); err != nil {
+	defer s.wait.Add(-1)
+	if s.wait.Add(1) > mostWait {
+		return errBusy
+	}
+	if err := s.beginWithin(ctx); err != nil {
 		return err
 	}
 	defer s.done()
@@ -124,7 +144,17 @@ func (s *keySet) ask(ctx context.Context, shown time.Time) error {
 		}
 		return s.failed
 	}
-	return s.read(context.WithoutCancel(ctx)) // also if the caller is gone: others wait for the answer
+	// Also if the caller is gone: others wait for the answer.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), askWithin)
+	defer cancel()
+	return s.read(ctx)
+}
+
+// beginWithin is begin for askWithin at most.
+func (s *keySet) beginWithin(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, askWithin)
+	defer cancel()
+	return s.begin(ctx)
 }
 
 // refresh reads the keys.

@@ -15,10 +15,10 @@ import (
 // and only if the change was made. The entries of a partition form a chain, each with the hash of the one
 // before (store.KindAudit). One record of kind store.KindAuditChain says how many there are, which were
 // removed by retention, and the hashes at both ends. A chain that a store with another number of partitions
-// began is closed: it is only shortened. So is one that was damaged in an earlier term.
+// began is closed: it is only shortened. So is one that is damaged.
 type AuditLog struct {
 	out  *builder
-	name string // of the chain that this term would begin
+	name string // of the first chain that this term would begin
 	keep time.Duration
 	most uint64
 
@@ -66,7 +66,7 @@ func (l *AuditLog) load(records []store.MetaRecord) error {
 // that is later.
 func (l *AuditLog) Add(now int64, e store.AuditEntry) {
 	if l.open == "" {
-		l.open = l.name
+		l.open = l.fresh()
 		l.chains[l.open] = &store.AuditChain{First: 1}
 	}
 	c := l.chains[l.open]
@@ -75,6 +75,16 @@ func (l *AuditLog) Add(now int64, e store.AuditEntry) {
 	l.filling = append(l.filling, e)
 	l.changed[l.open] = true
 	l.out.await(l.out.seq)
+}
+
+// fresh is the name of the chain that begins now. A term begins another one only after the one before was
+// found damaged.
+func (l *AuditLog) fresh() string {
+	name := l.name
+	for n := 2; l.chains[name] != nil; n++ {
+		name = fmt.Sprintf("%s_%d", l.name, n)
+	}
+	return name
 }
 
 // unchanged reports whether seal would write nothing.

@@ -118,8 +118,7 @@ func (l *AuditLog) goesOn(now int64) bool {
 }
 
 // LeaveAlone has the chain that Sweeps asked for left as it is in this term: it is damaged. If entries are
-// added to it, it is closed, and another one begins, for which both bounds hold again; but not if this term
-// has begun it, since a term begins one chain.
+// added to it, it is closed, and another one begins, for which both bounds hold again.
 func (l *AuditLog) LeaveAlone(now int64) (more bool) {
 	l.sweep.left[l.sweep.asked] = true
 	if l.endsOpen() {
@@ -131,7 +130,7 @@ func (l *AuditLog) LeaveAlone(now int64) (more bool) {
 }
 
 // endsOpen reports whether the chain to which entries are added is to be closed.
-func (l *AuditLog) endsOpen() bool { return l.sweep.left[l.open] && l.open != l.name }
+func (l *AuditLog) endsOpen() bool { return l.sweep.left[l.open] }
 
 // looked learns the time of the first entry of a chain. If that cannot be read, it is as old as the next one
 // that can be; if none of those can, only their number has them removed.

@@ -155,10 +155,12 @@ func TestStepsOfAnAuditSweep(t *testing.T) {
 	}
 }
 
-// TestADamagedAuditChainIsClosed: what is recorded afterwards is in another chain, for which the bounds hold.
+// TestADamagedAuditChainIsClosed: what is recorded afterwards is in another chain, for which the bounds hold;
+// also if this term has begun it.
 func TestADamagedAuditChainIsClosed(t *testing.T) {
 	r := newRig(t, partition.Config{AuditMost: 10})
 	damaged := func() {
+		t.Helper()
 		if _, ok := r.m.Audit.Sweeps(r.now, true); !ok {
 			t.Fatal("nothing is asked for")
 		}
@@ -170,10 +172,7 @@ func TestADamagedAuditChainIsClosed(t *testing.T) {
 			r.land()
 		}
 	}
-	record(1)
-	damaged() // a term begins no second chain
-	record(30)
-	r.wantChains(1, 31)
+	record(31)
 	r.restart()
 	r.record("in the batch that is being filled")
 	damaged()
@@ -183,7 +182,17 @@ func TestADamagedAuditChainIsClosed(t *testing.T) {
 	r.wantChains(2, 62)
 	r.sweepAudit()
 	r.wantChains(2, 42)
+	for n := range 3 { // each time the chain that this term has begun
+		record(5)
+		damaged()
+		record(1) // with which it is closed
+		r.wantChains(2+n, 48+n*16)
+		record(30)
+		r.wantChains(3+n, 78+n*16)
+		r.sweepAudit()
+		r.wantChains(3+n, 58+n*16)
+	}
 	r.restart()
 	record(1)
-	r.wantChains(2, 43)
+	r.wantChains(5, 91)
 }

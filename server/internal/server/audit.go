@@ -154,8 +154,8 @@ func newTrail(n *Node, stores bool, write func(context.Context, *store.AuditEntr
 	return t
 }
 
-// auditorOf returns who records the calls of a node; nil: nobody does.
-func auditorOf(n *Node) access.Auditor {
+// Auditor returns who records the calls of the node; nil: nobody does.
+func (n *Node) Auditor() access.Auditor {
 	if n.trail == nil {
 		return nil
 	}
@@ -289,6 +289,9 @@ func (t *trail) Refused(ctx context.Context, method string, m any, err error) {
 	subject := access.SubjectOf(method, m)
 	if method == "" {
 		subject.Action = "HTTP"
+		if field := wire.ToError(err).Field; field != "" {
+			subject.Fields = []string{field} // the header for which it was refused
+		}
 	}
 	e := t.entryOf(ctx, &subject)
 	e.Outcome = wire.ToError(err).Kind.String()

@@ -435,6 +435,47 @@ func TestRefusalsAreRecorded(t *testing.T) {
 	}
 }
 
+// TestDenialsOfBrowsersAreRecorded: of pages of other origins, and of names that are not the node's; bounded
+// as other refusals are.
+func TestDenialsOfBrowsersAreRecorded(t *testing.T) {
+	log := &syncBuffer{}
+	node := serve(t, server.Config{Store: "memory:", Partitions: 1,
+		Extensions: server.Extensions{Audit: server.Audit{To: server.AuditLog, Log: slog.New(slog.NewTextHandler(log, nil))}}})
+	ask := func(change func(r *http.Request)) {
+		t.Helper()
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+node.HTTPAddr()+"/v1/namespaces/default/jobs", http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		change(r)
+		res, err := (&http.Client{Timeout: time.Minute}).Do(r)
+		if err != nil || res.StatusCode != http.StatusForbidden {
+			t.Fatal(res, err)
+		}
+		_ = res.Body.Close()
+	}
+	foreign := func(r *http.Request) { r.Header.Set("Origin", "https://evil.example") }
+	for what, change := range map[string]func(r *http.Request){
+		"Origin": foreign, "Host": func(r *http.Request) { r.Host = "evil.example" }} {
+		ask(change)
+		eventually(t, what+" is recorded", func() bool {
+			return strings.Contains(log.String(), "audit.action=HTTP audit.outcome=permission_denied") &&
+				strings.Contains(log.String(), "audit.fields=["+what+"]")
+		})
+	}
+	if !strings.Contains(log.String(), "audit.principal=anonymous audit.address=127.0.0.1:") || strings.Contains(log.String(), "evil") {
+		t.Error(log)
+	}
+	const flood = 300
+	for range flood {
+		ask(foreign)
+	}
+	eventually(t, "a flood is bounded", func() bool { return strings.Count(log.String(), "audit.action=HTTP") > 80 })
+	if n := strings.Count(log.String(), "audit.action=HTTP"); n >= flood {
+		t.Errorf("%d of %d are recorded", n, flood)
+	}
+}
+
 // TestFailuresAreCounted: those that are left out are counted by the next entry of one that is not.
 func TestFailuresAreCounted(t *testing.T) {
 	log := &syncBuffer{}

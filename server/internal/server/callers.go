@@ -213,7 +213,7 @@ func shown(ctx context.Context, ofClient func(*tls.ConnectionState) bool) *acces
 	}
 	// Otherwise it was verified as a SPIFFE id alone, by the authority of whatever trust domain.
 	if len(info.State.VerifiedChains) > 0 {
-		c.DNS, c.CN = cert.DNSNames, cert.Subject.CommonName
+		c.DNS, c.CN, c.Subject = cert.DNSNames, cert.Subject.CommonName, cert.Subject.String()
 	}
 	return c
 }

@@ -29,6 +29,3 @@ func (n *Node) load() (inFlight, resident, bytes int) {
 	s := n.engine.Stats()
 	return s.InFlight, s.Resident, s.Bytes
 }
-
-// backfills returns how many backfills of the node's partitions have not ended.
-func (n *Node) backfills() int { return n.engine.Stats().Backfills }

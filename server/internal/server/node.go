@@ -158,7 +158,8 @@ func (n *Node) start(ctx context.Context) error {
 		Limits: n.limits, Rates: func() []telemetry.Rate { return ratesOf(n.engine) },
 		Backlog: n.engine.Backlog, Dead: n.engine.Dead, Missing: n.engine.Missing,
 		Jobs: n.engine.JobsByPhase, Now: c.Now,
-		Backfills: n.backfills, Partitions: n.partitions, Trouble: n.trouble.Lasts,
+		Backfills:  func() int { return n.engine.Stats().Backfills },
+		Partitions: n.partitions, Trouble: n.trouble.Lasts,
 		Damaged: n.trouble.DamagedTables, Requests: n.requests,
 	})
 	keepTrail(n)

@@ -108,7 +108,7 @@ func (s *Server) openListeners() error {
 	if k := s.node.keeper; k != nil {
 		o.Keys = grpcapi.NewAccessService(k)
 	}
-	o.Audit, o.Trail = auditorOf(s.node), grpcapi.NewAuditService(s.node.engine)
+	o.Audit, o.Trail = s.node.Auditor(), grpcapi.NewAuditService(s.node.engine)
 	service := grpcapi.NewService(s.node.Remote(), o)
 	makers := map[string]func(*listener) error{
 		"grpc":         func(d *listener) error { return s.listenGRPC(d, service, o.Cluster) },
