@@ -171,8 +171,8 @@ func (n *Node) start(ctx context.Context) error {
 	return nil
 }
 
-// slowToOpen marks the error of a first read for which there was no time: the server of the store has answered
-// when it was opened, and does not now. A node waits for it as if it had not answered at all.
+// slowToOpen marks the error of a first read for which there was no time: the server of the store has
+// answered when it was opened, and does not now. A node waits for it as if it had not answered at all.
 func slowToOpen(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return store.Away(err)

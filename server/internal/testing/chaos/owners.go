@@ -8,8 +8,8 @@ import (
 
 	"github.com/carillonhq/carillon/server/internal/testing/checker"
 	"github.com/carillonhq/carillon/server/store"
-	_ "github.com/carillonhq/carillon/server/store/azblob"
-	_ "github.com/carillonhq/carillon/server/store/cassandra" // what clusters have
+	_ "github.com/carillonhq/carillon/server/store/azblob" // what clusters have
+	_ "github.com/carillonhq/carillon/server/store/cassandra"
 	_ "github.com/carillonhq/carillon/server/store/etcd"
 	_ "github.com/carillonhq/carillon/server/store/gcs"
 	_ "github.com/carillonhq/carillon/server/store/postgres"

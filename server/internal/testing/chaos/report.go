@@ -89,7 +89,8 @@ func (c *workers) account(h *checker.History) deliveries.History {
 	for _, f := range h.Faults {
 		if !strings.HasPrefix(f.Kind, "worker") && !f.Orderly {
 			out.Breaks = append(out.Breaks, deliveries.Break{Kind: f.Kind, From: f.From, To: f.To,
-				Ends: endsTerms(f.Kind) && !(c.movesOnly && f.Kind == storeMoves), Holds: f.Holds && strings.HasPrefix(f.Kind, "cut off")})
+				Ends:  endsTerms(f.Kind) && (!c.movesOnly || f.Kind != storeMoves),
+				Holds: f.Holds && strings.HasPrefix(f.Kind, "cut off")})
 		}
 	}
 	return out
