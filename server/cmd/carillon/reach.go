@@ -95,8 +95,8 @@ func (r *reach) addAll(flags *pflag.FlagSet, server string) {
 // addTLS adds the flags of TLS.
 func (r *reach) addTLS(flags *pflag.FlagSet) {
 	flags.StringVar(&r.tls.CA, caFlag, "",
-		"`file` of the certificates (PEM) that the node is verified against, read at the start; this flag, --cert, --key and --server-name turn TLS on, "+
-			"and each may come from the environment, as CARILLON_CA; default those of this machine")
+		"`file` of the certificates (PEM) that the node is verified against, read at the start; this flag, --cert, --key and --server-name "+
+			"turn TLS on, and each may come from the environment, as CARILLON_CA; default those of this machine")
 	flags.StringVar(&r.tls.Cert, certFlag, "",
 		"`file` of a certificate (PEM) to show to the node; environment CARILLON_CERT")
 	flags.StringVar(&r.tls.Key, keyFlag, "", "`file` of its private key; environment CARILLON_KEY")

@@ -28,8 +28,9 @@ const (
 	perLane    = 2
 	// pace is how often a lane writes: so that what is copied is not mostly changes.
 	pace = 200 * time.Microsecond
-	// moves is how often a lane goes to another node, and after how many writes on average.
-	moves, stays = 3, 50
+	// moves is how often lanes go to another node, fewer than the attempts at an end, each of which such a move
+	// may undo; and after how many writes on average.
+	moves, stays = 4, 50
 )
 
 // direct is a store without a Submitter of its own.
@@ -95,6 +96,7 @@ type rig struct {
 	nodes []*node
 	lanes []*lane
 	still bool                 // lanes stay at their nodes
+	moved atomic.Int32         // how often lanes have gone to another node, or would have
 	gone  atomic.Pointer[node] // it must not write any more
 }
 
@@ -223,7 +225,7 @@ func (l *lane) takeOver(n *node) {
 func (l *lane) play(stop <-chan struct{}) {
 	tick := time.NewTicker(pace)
 	defer tick.Stop()
-	for moved := 0; ; {
+	for {
 		var number uint64
 		select {
 		case <-stop:
@@ -231,8 +233,7 @@ func (l *lane) play(stop <-chan struct{}) {
 		case number = <-l.baton:
 		case <-tick.C:
 		}
-		if !l.still && moved < moves && l.dice.IntN(stays) == 0 {
-			moved++
+		if !l.still && l.dice.IntN(stays) == 0 && l.moved.Add(1) <= moves {
 			l.takeOver(l.nodes[l.dice.IntN(len(l.nodes))])
 		}
 		if l.on == l.gone.Load() {
