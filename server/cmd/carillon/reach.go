@@ -99,7 +99,7 @@ func (r *reach) addTLS(flags *pflag.FlagSet) {
 			"turn TLS on, and each may come from the environment, as CARILLON_CA; default those of this machine")
 	flags.StringVar(&r.tls.Cert, certFlag, "",
 		"`file` of a certificate (PEM) to show to the node; environment CARILLON_CERT")
-	flags.StringVar(&r.tls.Key, keyFlag, "", "`file` of its private key; environment CARILLON_KEY")
+	flags.StringVar(&r.tls.Key, keyFlag, "", "`file` of the private key of --cert; environment CARILLON_KEY")
 	flags.StringVar(&r.tls.ServerName, serverNameFlag, "",
 		"`name` that the node's certificate must have: of a host, or a SPIFFE id, spiffe://…, in which * is any one part; "+
 			"environment CARILLON_SERVER_NAME; default the host of the address")

@@ -25,12 +25,15 @@ const (
 	sectionTargets    = "Target and feed"
 )
 
-// section adds flags below a heading of their own, in the order in which add declares them.
+// section adds flags below a heading of their own. It panics if there is one of the same name, as flags do.
 func section(flags *pflag.FlagSet, heading string, add func(*pflag.FlagSet)) {
 	own := pflag.NewFlagSet(heading, pflag.ContinueOnError)
 	own.SortFlags = false
 	add(own)
 	own.VisitAll(func(f *pflag.Flag) {
+		if flags.Lookup(f.Name) != nil { // AddFlagSet would leave it out, and its variable unset
+			panic("flag redefined: " + f.Name)
+		}
 		if f.Annotations == nil {
 			f.Annotations = map[string][]string{}
 		}
