@@ -39,8 +39,9 @@ func TestAwaitedAttemptsAreCounted(t *testing.T) {
 	r.step()
 	want(0, "before they leave")
 	r.m.Deliver(nil, r.now, queueAwaiting, most+1, false, nil)
-	want(most, "before they are durable")
+	want(0, "before they are durable")
 	ds, _ := r.granted()
+	want(most, "when they leave")
 	of := map[string]delivery.Delivery{}
 	for _, d := range ds {
 		of[d.Run.Job] = d
