@@ -114,6 +114,7 @@ func (h *handler) putPayload(w http.ResponseWriter, r *http.Request, f found) (s
 		return method, gone(err)
 	}
 	in := &movingBody{from: r.Body, until: deadline{within: moveWithin, set: control.SetReadDeadline}}
+	defer in.until.leave()
 	defer context.AfterFunc(r.Context(), in.until.cut)()
 	ref, err := h.store(r, f.given("namespace"), in)
 	if err != nil {
@@ -146,7 +147,8 @@ func (h *handler) store(r *http.Request, namespace string,
 	return ref, end(wire.StoredToProto(ref), err)
 }
 
-// deadline is that of what is read or written of a connection next. Any goroutine may cut it.
+// deadline is that of what is read or written of a connection next. Any goroutine may cut it. The handler must
+// leave it when it returns.
 type deadline struct {
 	within time.Duration
 	set    func(time.Time) error
@@ -176,8 +178,19 @@ func (d *deadline) renew(forever bool) error {
 func (d *deadline) cut() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.over {
+		return
+	}
 	d.over = true
 	_ = d.set(time.Unix(1, 0)) // if it cannot be set, the next one fails
+}
+
+// leave has nothing set from now on. It waits for a cut under way: when the handler has returned, the connection
+// serves other requests, and what belongs to a stream of HTTP/2 is gone, so that to set its deadline panics.
+func (d *deadline) leave() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.over = true
 }
 
 // movingBody is a body of which some must come every while.
@@ -226,6 +239,7 @@ func (h *handler) getPayload(w http.ResponseWriter, r *http.Request, f found) (s
 	}
 	to := &movingAnswer{to: w, until: deadline{within: moveWithin,
 		set: http.NewResponseController(w).SetWriteDeadline}}
+	defer to.until.leave()
 	defer context.AfterFunc(r.Context(), to.until.cut)()
 	if _, err := io.Copy(to, from); err != nil {
 		err = h.why(r, err)
