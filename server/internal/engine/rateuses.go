@@ -45,7 +45,9 @@ func (e *Engine) RateUses() []RateUse {
 		u := &all[i]
 		l := delivery.RateLimit(u.Namespace, u.Key)
 		u.Waiting = waiting[l]
-		if u.Home = e.parts[permitrecord.HomeOf(l, len(e.parts))].own.holds(); !u.Home {
+		// A home that has shown nothing yet does not say that all is left.
+		home := e.parts[permitrecord.HomeOf(l, len(e.parts))]
+		if u.Home = home.own.holds() && home.figures.rates.Load() != nil; !u.Home {
 			continue
 		}
 		u.Left = u.Burst

@@ -149,7 +149,7 @@ var table = []Metric{
 		"Permits of a concurrency key that are handed out, at the node that counts them; `_other` sums up all keys but the first 200."},
 	{limitOf, gauge, ofLimit, "Permits that the key has, its limit; keys as with those that are handed out."},
 	{rateWaiting, gauge, ofLimit,
-		"Due runs in memory that a rate holds back, of the node's partitions; without a key the rate is the quota `runs` of the namespace; `_other` sums up all rates but the first 200."},
+		"Due runs in memory that a rate holds back; without a key that is the quota `runs` of the namespace; `_other` has all but the first 200."},
 	{rateLeft, gauge, ofLimit,
 		"Attempts that may begin at once under a rate, at the node that counts them; 0 while it holds runs back. Keys as with those that wait."},
 	{rateBurst, gauge, ofLimit, "The most attempts that can be left of the rate, its burst; keys as with those that wait."},

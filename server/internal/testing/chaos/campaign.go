@@ -53,6 +53,9 @@ type campaign struct {
 // on, or that something happened that needs no checker to be called wrong: a node that does not start, a
 // worker that is refused.
 func Run(ctx context.Context, o Options) (Report, error) {
+	if err := eachKnown(o.Only, append(slices.Clone(kills), storeRestarts, storeMoves)); err != nil {
+		return Report{}, err
+	}
 	node, err := NewNode(o.Binary, o.Store, "--drain-grace", "2s", "--partitions", "16", "--node-name", "node")
 	if err != nil {
 		return Report{}, err
@@ -133,14 +136,29 @@ func (c *campaign) hurt(kind string) {
 	}
 }
 
+// kills are the ways in which a node ends by force, each as often as it weighs.
+var kills = []string{"kill", "kill", "kill", "kill", "kill while leaving", "kill while starting", "freeze, then kill"}
+
+// eachKnown names those that are asked for and are no kinds of faults: without them a campaign would prove less than
+// was asked for.
+func eachKnown(only, kinds []string) error {
+	var errs []error
+	for _, one := range only {
+		if !slices.Contains(kinds, one) {
+			errs = append(errs, fmt.Errorf("only: %q is no kind of fault; there are %q", one,
+				slices.Compact(slices.Sorted(slices.Values(kinds)))))
+		}
+	}
+	return errors.Join(errs...)
+}
+
 // cycle ends the node by force, somehow, and starts it again, perhaps after it died once more while it
 // started.
 func (c *campaign) cycle(ctx context.Context, i int) error {
 	if err := pause(ctx, c.dice.between(200*time.Millisecond, 1800*time.Millisecond)); err != nil {
 		return err
 	}
-	hows := []string{"kill", "kill", "kill", "kill", "kill while leaving", "kill while starting",
-		"freeze, then kill"}
+	hows := slices.Clone(kills)
 	if c.o.Restart != nil {
 		hows = append(hows, storeRestarts, storeRestarts, storeRestarts)
 	}

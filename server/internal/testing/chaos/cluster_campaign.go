@@ -51,6 +51,13 @@ type clusterCampaign struct {
 
 // RunCluster works a cluster over and returns what everybody saw, as [Run] does.
 func RunCluster(ctx context.Context, o ClusterOptions) (r Report, err error) {
+	kinds := make([]string, len(troubles))
+	for i, t := range troubles {
+		kinds[i] = t.kind
+	}
+	if err := eachKnown(o.Only, kinds); err != nil {
+		return r, err
+	}
 	o.Flags = append([]string{"--drain-grace", "2s", "--partitions", strconv.Itoa(clusterPartitions),
 		"--slow-start-step", "500ms"}, o.Flags...)
 	s := &clusterCampaign{Cluster: NewCluster(o.ClusterConfig), o: o, dice: newDice(o.Seed, "nemesis")}

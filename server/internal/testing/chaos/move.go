@@ -39,7 +39,7 @@ func (c *campaign) move(ctx context.Context) error {
 			c.o.Log("  moved after %v; the command was killed %d times", time.Since(began).Round(time.Second), kills)
 			break
 		}
-		if time.Since(began) > c.carried(moveWithin)*time.Duration(1+c.o.Kills) {
+		if done.hung || time.Since(began) > c.carried(moveWithin)*time.Duration(1+c.o.Kills) {
 			return fmt.Errorf("%v: %w\n%s", args, err, done.out)
 		}
 		if done.killed {
@@ -64,6 +64,7 @@ func (c *campaign) move(ctx context.Context) error {
 type commandEnd struct {
 	out    []byte
 	killed bool
+	hung   bool // it was not to be killed, and has not ended in time
 	took   time.Duration
 }
 
@@ -78,7 +79,8 @@ func (c *campaign) command(ctx context.Context, mortal bool, args ...string) (en
 	cmd, began := exec.CommandContext(within, c.o.Binary, args...), time.Now()
 	end.out, err = cmd.CombinedOutput()
 	end.took = time.Since(began)
-	end.killed = err != nil && within.Err() != nil && ctx.Err() == nil
+	over := err != nil && within.Err() != nil && ctx.Err() == nil
+	end.killed, end.hung = over && mortal, over && !mortal
 	return end, err
 }
 

@@ -119,9 +119,11 @@ func (w *world) rationedBy(g key) []span {
 		return spans
 	}
 	slowest := time.Duration(0)
+	var rated []span // when a rate may have been in force
 	for _, o := range w.limitOps(g) {
-		if r, rated := o.Rates[g.name]; rated {
+		if r, has := o.Rates[g.name]; has {
 			slowest = max(slowest, r.every())
+			rated = append(rated, span{o.Invoke, w.replacedBy(g, o).Add(rateHeard)})
 		}
 	}
 	var out []span
@@ -140,7 +142,11 @@ func (w *world) rationedBy(g key) []span {
 			out = append(out, span{u.from, u.to.Add(slowest + rateSlack)})
 		}
 	}
-	out = merged(out)
+	var within []span
+	for _, r := range merged(rated) {
+		within = append(within, common(out, r)...)
+	}
+	out = merged(within)
 	w.rations[g] = out
 	return out
 }

@@ -135,9 +135,9 @@ func testAddresses(t *testing.T, r *rig) {
 			t.Cleanup(func() { must(t, s.Close()) })
 			for i := range 4 {
 				at := i % 2
-				for publish(t, c, message("", queue, fmt.Sprint(name, i), 10))[0] != nil { //nolint:revive // until one is taken
+				for publish(t, c, message("", queue, fmt.Sprint(name, i), 10))[0] != nil { // until one is taken
 				}
-				for !slices.Contains(takeSome(t, s), fmt.Sprint(name, i)) { //nolint:revive // what may be there twice
+				for !slices.Contains(takeSome(t, s), fmt.Sprint(name, i)) { // what may be there twice
 				}
 				if got := [2]int32{c.first.Load(), s.client.first.Load()}; got != [2]int32{int32(at), int32(at)} {
 					t.Fatalf("round %d: the addresses in use are %v", i, got)
