@@ -118,7 +118,6 @@ func (h *handler) putPayload(w http.ResponseWriter, r *http.Request, f found) (s
 	defer context.AfterFunc(r.Context(), in.until.cut)()
 	ref, err := h.store(r, f.given("namespace"), in)
 	if err != nil {
-		err = h.why(r, err)
 		if errors.Is(err, carillon.ResourceExhausted) {
 			err = &carillon.Error{Kind: carillon.ResourceExhausted, Field: "payload",
 				Message: wire.ToError(err).Message, Err: &http.MaxBytesError{}} // which has a status of its own
@@ -143,7 +142,9 @@ func (h *handler) store(r *http.Request, namespace string,
 			return ref, err
 		}
 	}
-	ref, err = h.options.Payloads.Store.PutPayload(ctx, namespace, in)
+	if ref, err = h.options.Payloads.Store.PutPayload(ctx, namespace, in); err != nil {
+		err = h.why(r, err)
+	}
 	return ref, end(wire.StoredToProto(ref), err)
 }
 
