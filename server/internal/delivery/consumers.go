@@ -16,8 +16,8 @@ type Consumers struct {
 	// Bound is how many attempts may be in flight at the node after its start with a backlog, and Bounded how
 	// many are. 0: there is no bound.
 	Bound, Bounded int
-	// Awaited is how many attempts of a broker's queue await their completion on the node, and MostAwaited how
-	// many may. 0: there is no bound.
+	// Awaited is how many attempts of a broker's queue await their completion on the node or are about to leave,
+	// and MostAwaited how many may. 0: there is no bound.
 	Awaited, MostAwaited int
 
 	// Of all nodes, if others were asked as well.

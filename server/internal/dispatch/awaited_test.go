@@ -34,6 +34,7 @@ type awaitedModel struct {
 	sink      *fakeSink
 	transport *boundedTransport
 	slots     [4]int // that a partition has
+	pending   [4]int // attempts that leave once they are durable, and have slots until then
 	waits     [4]int // runs that are due
 	awaited   [4]int
 	unacked   int
@@ -56,13 +57,20 @@ func (m *awaitedModel) round(p int) {
 	given := lineup[0].Slots.N
 	n := min(given, m.waits[p])
 	m.waits[p] -= n
+	m.pending[p] += n
+	m.slots[p] = 0
+	m.h.Deliver(p, nil, []delivery.Rest{{Queue: brokerQueue, Unused: given - n, N: m.waits[p]}})
+}
+
+// leave has so many of the attempts leave that a partition has made.
+func (m *awaitedModel) leave(p, n int) {
+	m.pending[p] -= n
 	m.awaited[p] += n
 	m.tell(p)
 	ds := runsOf(p, brokerQueue, m.seq, n)
 	m.seq += n
 	m.unacked += n
-	m.slots[p] = 0
-	m.h.Deliver(p, ds, []delivery.Rest{{Queue: brokerQueue, Unused: given - n, N: m.waits[p]}})
+	m.h.Deliver(p, ds, nil)
 }
 
 func (m *awaitedModel) acknowledge(n int) {
@@ -78,7 +86,7 @@ func (m *awaitedModel) check(when string) {
 	}
 	sum := 0
 	for p := range m.awaited {
-		sum += m.awaited[p] + m.slots[p]
+		sum += m.awaited[p] + m.slots[p] + m.pending[p]
 	}
 	if sum > m.transport.host.most || m.unacked > m.transport.credits || len(m.sink.undelivered) > 0 {
 		m.t.Fatalf("%s: %d of %d are awaited or may leave, %d of %d are not acknowledged, %d did not leave", when, sum,
@@ -104,7 +112,7 @@ func TestAwaitedAttemptsAreBounded(t *testing.T) {
 		m := &awaitedModel{t: t, h: h, sink: sink, transport: tr}
 		for step := range 300 {
 			p := random.IntN(len(m.slots))
-			switch random.IntN(6) {
+			switch random.IntN(7) {
 			case 0:
 				m.waits[p] += random.IntN(10)
 			case 1, 2:
@@ -114,10 +122,12 @@ func TestAwaitedAttemptsAreBounded(t *testing.T) {
 			case 4:
 				m.awaited[p] -= random.IntN(m.awaited[p] + 1)
 				m.tell(p)
+			case 5:
+				m.leave(p, random.IntN(m.pending[p]+1))
 			default:
 				if random.IntN(10) == 0 {
 					m.h.Forget(p)
-					m.slots[p], m.awaited[p] = 0, 0
+					m.slots[p], m.pending[p], m.awaited[p] = 0, 0, 0
 				}
 			}
 			m.check(fmt.Sprint("seed ", seed, ", step ", step))
@@ -132,7 +142,35 @@ func TestAwaitedAttemptsAreBounded(t *testing.T) {
 				m.tell(p)
 				m.check(fmt.Sprint("seed ", seed, ", the end"))
 				m.round(p)
+				m.leave(p, m.pending[p])
 			}
+		}
+	}
+}
+
+// TestSlotsOfPendingAttemptsCountOnce: a partition whose attempts have not left has their slots, and others get what
+// is left. One that has lost its slot is not refused when there is room for it.
+func TestSlotsOfPendingAttemptsCountOnce(t *testing.T) {
+	tr := &boundedTransport{fakeTransport: fakeTransport{credits: 10}}
+	tr.host.most = 4
+	h, sink := hub(Options{Transports: map[string]Transport{"kafka": tr}})
+	if s := offer(h, 1, brokerQueue, 2, delivery.Head{}); s.N != 2 {
+		t.Fatalf("%+v", s)
+	}
+	if s := offer(h, 2, brokerQueue, 5, delivery.Head{}); s.N != 2 {
+		t.Errorf("beside two pending attempts: %+v", s)
+	}
+	if c := h.Look(brokerQueue); c.Awaited != 4 {
+		t.Errorf("those that are about to leave are not among %+v", c)
+	}
+	h.Forget(2)
+	h.Awaited(1, []delivery.Awaited{{Queue: brokerQueue, N: 2}})
+	h.Deliver(1, runsOf(1, brokerQueue, 0, 2), nil)
+	for i, fits := range []bool{true, true, false} { // without slots
+		h.Awaited(3, []delivery.Awaited{{Queue: brokerQueue, N: i + 1}})
+		h.Deliver(3, runsOf(3, brokerQueue, 10+i, 1), nil)
+		if left := len(sink.undelivered) == 0; left != fits {
+			t.Errorf("attempt %d of 2 that may leave has left: %v", i+1, left)
 		}
 	}
 }
@@ -146,7 +184,7 @@ func TestHowManyAreAwaited(t *testing.T) {
 	if s := offer(h, 1, brokerQueue, 5, delivery.Head{}); s.N != 1 || !s.Served {
 		t.Errorf("%+v", s)
 	}
-	if c := h.Look(brokerQueue); c.Awaited != 2 || c.MostAwaited != 3 || c.Credits != 0 {
+	if c := h.Look(brokerQueue); c.Awaited != 3 || c.MostAwaited != 3 || c.Credits != 0 {
 		t.Errorf("%+v", c)
 	}
 	tr.host.most = 4 // the file has changed

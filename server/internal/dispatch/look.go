@@ -38,7 +38,7 @@ func (h *Hub) Look(name delivery.Queue) delivery.Consumers {
 	}
 	c.N, c.Silent, c.Credits, c.InFlight = len(q.subscriptions), q.silent, max(0, q.free()), q.flight
 	if most, bounded := q.mostAwaited(); bounded {
-		c.Awaited, c.MostAwaited = q.awaited, most
+		c.Awaited, c.MostAwaited = q.awaited+q.taken, most
 	}
 	for _, s := range q.subscriptions {
 		if p, ok := s.consumer.(Pausing); ok && s.paused {

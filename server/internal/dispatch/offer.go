@@ -106,7 +106,7 @@ func (h *Hub) place(d *delivery.Delivery, of int, n *notifications) {
 	if s := q.place(d); s != nil {
 		n.load(s, d, 1+of/len(q.subscriptions))
 		if q.awaited > 0 {
-			h.settle(n, q) // it counts as awaited already, and does not have a slot any more
+			h.settle(n, q) // it counted as awaited already, beside its slot
 		}
 		return
 	}

@@ -145,7 +145,7 @@ func (q *queue) place(d *delivery.Delivery) *Subscription {
 		c.taken--
 		q.taken--
 		q.dropEmpty(c)
-	} else if q.free() <= 0 {
+	} else if q.credits <= q.taken || q.overAwaited() {
 		return nil
 	}
 	if q.paused {

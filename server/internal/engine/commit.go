@@ -111,9 +111,12 @@ func (e *Engine) reportCommit(writes []store.Write, took time.Duration, err erro
 // partition each batch is. It has one group of a lane at a time.
 type Way interface {
 	Submit(partitions []int, writes []store.Write, done func(error))
-	// Holds reports whether groups are held back on the way, although the store may answer. Meanwhile nothing
-	// is handed out. It must not block.
+	// Holds reports whether groups are held back on the way, so that it is not the store that does not answer. It
+	// must not block.
 	Holds() bool
+	// Quiet reports whether nothing may be handed out: while groups are held back, and for some time before that,
+	// in which they go to the store. It must not block.
+	Quiet() bool
 }
 
 // direct is the way to the store without anything in between.
@@ -126,6 +129,9 @@ func (d direct) Submit(_ []int, writes []store.Write, done func(error)) {
 
 // Holds implements [Way].
 func (direct) Holds() bool { return false }
+
+// Quiet implements [Way].
+func (direct) Quiet() bool { return false }
 
 // applier is the [store.Submitter] of a store that has none: a goroutine that applies what is submitted.
 type applier struct {

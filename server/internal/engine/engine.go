@@ -269,6 +269,8 @@ func (e *Engine) Start(ctx context.Context, d Dispatcher) error {
 		err = e.prepare(ctx)
 	}
 	if err != nil {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoWithin) // ctx may be why
+		defer cancel()
 		return errors.Join(err, e.Stop(ctx))
 	}
 	e.wg.Go(e.claimer)
@@ -285,6 +287,9 @@ func (e *Engine) Start(ctx context.Context, d Dispatcher) error {
 	e.wg.Go(e.keep)
 	return nil
 }
+
+// undoWithin bounds the end of an engine that could not be started.
+const undoWithin = 10 * time.Second
 
 // prepare reads settings and claims partitions, before anything runs.
 func (e *Engine) prepare(ctx context.Context) error {

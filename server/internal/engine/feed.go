@@ -81,7 +81,7 @@ func (p *partitionRunner) mayBegin(now int64) bool {
 	switch {
 	case p.reads.outlived() || p.draining():
 		return false
-	case p.lane.way.Holds():
+	case p.lane.way.Quiet():
 		p.rooms.later = true
 		return false
 	case p.lane.cutOff() && !p.rooms.reduced:

@@ -81,7 +81,7 @@ func (o *overtime) round(now int64, sent []sentSlots) bool {
 	if o.over || now >= o.until || o.p.draining() || o.p.lease.leapt(clock) {
 		return false
 	}
-	if !e.reach.away.Load() || o.p.lane.way.Holds() { // what has ended the term was something else
+	if !e.reach.away.Load() || o.p.lane.way.Quiet() { // what has ended the term was something else
 		o.rooms.refuse(sent)
 		o.rooms.giveBack()
 		o.rooms.deliver()

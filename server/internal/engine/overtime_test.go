@@ -305,6 +305,9 @@ func (w *gatedWay) Submit(_ []int, writes []store.Write, done func(error)) {
 // Holds implements [engine.Way].
 func (w *gatedWay) Holds() bool { return w.held.Load() }
 
+// Quiet implements [engine.Way].
+func (w *gatedWay) Quiet() bool { return w.held.Load() }
+
 func (w *gatedWay) release() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

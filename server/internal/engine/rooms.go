@@ -141,7 +141,6 @@ func (r *rooms) serve(m *partition.Machine, now int64) (served int, more bool) {
 		next := r.catchUp.left(r.owner.Partition, w.Queue, b, bound, n)
 		served, more = served+n, more || next || n == atOnce
 	}
-	r.tellAwaited(m)
 	return served, more
 }
 
@@ -155,6 +154,7 @@ func (r *rooms) tellAwaited(m *partition.Machine) {
 // release adds the pending deliveries that have become durable.
 func (r *rooms) release(m *partition.Machine, now int64) {
 	r.attempts, r.rest = m.Attempts.Granted(r.attempts, r.rest, now)
+	r.tellAwaited(m) // before deliver gives up their slots
 }
 
 // giveBack returns the slots of the lineup, since nothing may be handed out now.

@@ -90,8 +90,11 @@ func (l *Line) Submit(partitions []int, writes []store.Write, done func(error)) 
 	}
 }
 
-// Holds reports whether what is submitted is held back, although the store may answer, or soon will be.
-func (l *Line) Holds() bool { return l.tap.quiet.Load() || l.tap.holding.Load() }
+// Holds reports whether what is submitted is held back, although the store may answer.
+func (l *Line) Holds() bool { return l.tap.holding.Load() }
+
+// Quiet reports whether nothing may be handed out: what is submitted is held back, or soon will be.
+func (l *Line) Quiet() bool { return l.tap.quiet.Load() || l.tap.holding.Load() }
 
 // depart notes what goes to the store. The caller has the lock, and sends it.
 func (l *Line) depart() {

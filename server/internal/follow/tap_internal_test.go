@@ -166,7 +166,7 @@ func TestHold(t *testing.T) {
 		if err := <-held; err != nil || !errors.Is(outcome, errStore) {
 			t.Errorf("hold: %v; the batch: %v", err, outcome)
 		}
-		if !line.Holds() || !second.Holds() {
+		if !line.Holds() || !second.Holds() || !line.Quiet() {
 			t.Error("a line does not say that it is held")
 		}
 		if other.done != nil {
@@ -239,8 +239,11 @@ func TestSettle(t *testing.T) {
 		settled := make(chan error, 1)
 		go func() { settled <- tap.settle(t.Context()) }()
 		synctest.Wait()
-		if !line.Holds() {
+		if !line.Quiet() {
 			t.Error("runs are handed out while it settles")
+		}
+		if line.Holds() {
+			t.Error("while it settles a store that does not answer is taken for one that is not asked")
 		}
 		outcome := errStore
 		line.Submit([]int{1}, []store.Write{{Batch: &store.Batch{}}}, func(err error) { outcome = err })
@@ -256,13 +259,13 @@ func TestSettle(t *testing.T) {
 			t.Errorf("it has settled after %v: an attempt is written a second after it has been handed out", took)
 		}
 		tap.release()
-		if line.Holds() {
+		if line.Quiet() {
 			t.Error("nothing is handed out after it was released")
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if err := tap.settle(ctx); err == nil || line.Holds() {
-			t.Errorf("it could not settle: %v, and holds: %v", err, line.Holds())
+		if err := tap.settle(ctx); err == nil || line.Quiet() {
+			t.Errorf("it could not settle: %v, and is quiet: %v", err, line.Quiet())
 		}
 	})
 }

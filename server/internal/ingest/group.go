@@ -80,6 +80,9 @@ func (g *Ingest) together(ctx, calls context.Context, p int, items []*item) {
 	for i, it := range begun {
 		outcome := Done
 		switch {
+		case i < len(decided) && decided[i] == message.Apart:
+			alone(it)
+			continue
 		case i >= len(decided) || decided[i] == message.Open:
 			if again {
 				g.triedAgain(it, err)

@@ -31,6 +31,7 @@ type topic struct {
 	outage    outage
 	connected atomic.Bool // the last attempt to receive has not failed
 	tally     tally
+	held      held
 }
 
 // Ingest is one that runs.

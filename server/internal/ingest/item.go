@@ -22,6 +22,7 @@ type item struct {
 	order carillon.Key // messages with the same are handled one after the other
 	fault error        // why it is no command; nil: it is
 	again bool         // it could not be done, and is tried again
+	held  bool         // the same, or the dead-letter topic has not taken it
 }
 
 func (g *Ingest) newItem(t *topic, d *broker.Delivery) *item {
@@ -62,6 +63,9 @@ func (g *Ingest) see(ctx, calls context.Context, it *item) (o Outcome, done bool
 		if it.again {
 			g.retries.end()
 		}
+		if it.held {
+			it.topic.held.end()
+		}
 	}()
 	for {
 		if ctx.Err() != nil || !it.d.Begin() {
@@ -100,6 +104,13 @@ func (g *Ingest) triedAgain(it *item, err error) {
 		it.again = true
 		g.retries.begin(it.d.At, err)
 	}
+	g.hold(it, err)
+}
+
+// hold notes that a message is tried again, and why.
+func (g *Ingest) hold(it *item, err error) {
+	it.topic.held.fails(!it.held, err)
+	it.held = true
 	g.count(it.topic, Retried)
 }
 

@@ -54,15 +54,13 @@ func (o *outage) why() (last string, since time.Time) {
 type retries struct {
 	log *slog.Logger
 
-	mu   sync.Mutex
-	n    int
-	last string // the last error, while there are such
+	mu sync.Mutex
+	n  int
 }
 
 func (r *retries) begin(at string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.last = err.Error()
 	if r.n++; r.n == 1 {
 		r.log.Warn("commands cannot be done at present, and are tried again", "at", at, "error", err)
 	}
@@ -72,14 +70,39 @@ func (r *retries) end() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.n--; r.n == 0 {
-		r.last = ""
 		r.log.Info("no command is tried again any more")
 	}
 }
 
-// why returns the last error of a command that is tried again; "" if none is.
-func (r *retries) why() string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.last
+// held are the messages of a topic that are tried again: their commands, or that they are put into the
+// dead-letter topic.
+type held struct {
+	mu   sync.Mutex
+	n    int
+	last string // the last error, while there are such
+}
+
+// fails notes why one is tried again; begins says that it is so for the first time.
+func (h *held) fails(begins bool, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.last = err.Error(); begins {
+		h.n++
+	}
+}
+
+// end notes that one has ended, done or released.
+func (h *held) end() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.n--; h.n == 0 {
+		h.last = ""
+	}
+}
+
+// why returns the last error of a message that is tried again; "" if none is.
+func (h *held) why() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.last
 }

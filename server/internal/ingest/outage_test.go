@@ -3,10 +3,12 @@ package ingest
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -113,5 +115,103 @@ func TestAnOutageOfCommandsTogether(t *testing.T) {
 			t.Errorf("%d of %d messages are done, %d counted", done, most, count(Done))
 		}
 		g.Close(t.Context())
+	})
+}
+
+// TestWhyATopicIsHeldUp is shown of that topic alone, with the last error, whether a command cannot be done or the
+// dead-letter topic does not take a message, and as long as that is so.
+func TestWhyATopicIsHeldUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sources := map[string]*given{}
+		for _, name := range []string{"alone", "busy", "dead"} {
+			sources[name] = &given{in: make(chan []*broker.Delivery)}
+		}
+		var tried, refusals, fails atomic.Int64
+		fails.Store(1)
+		to := alone(func(_ context.Context, c message.Command) (bool, error) {
+			switch {
+			case c.Refusal != nil || c.Key.Name == "refused":
+				return false, carillon.Errorf(carillon.InvalidArgument, "x", "refused")
+			case c.Key.Name == "busy" && fails.Load() == 1:
+				return false, carillon.Errorf(carillon.Unavailable, "", "try %d", tried.Add(1))
+			}
+			return false, nil
+		})
+		letters := &refusing{fails: &fails, n: &refusals}
+		g := startGiven(t, to, 10, sources, letters, func(Outcome) {})
+		defer g.Close(t.Context())
+		sources["alone"].in <- []*broker.Delivery{sources["alone"].delete("a", 1)}
+		sources["busy"].in <- []*broker.Delivery{sources["busy"].delete("busy", 2)}
+		sources["dead"].in <- []*broker.Delivery{sources["dead"].delete("refused", 3)}
+		<-time.After(time.Minute)
+		synctest.Wait()
+		want := func(when string, texts ...string) {
+			t.Helper()
+			for i, s := range g.Status("n") {
+				if got := s.Readers[0].Retrying; got != texts[i] {
+					t.Errorf("%s: of topic %s is shown %q, not %q", when, s.Topic, got, texts[i])
+				}
+			}
+		}
+		want("while they fail", "", fmt.Sprint("unavailable: try ", tried.Load()), "the broker says no")
+		if tried.Load() < 2 || refusals.Load() < 2 {
+			t.Fatalf("%d and %d tries", tried.Load(), refusals.Load())
+		}
+		fails.Store(0)
+		<-time.After(time.Minute)
+		synctest.Wait()
+		want("when they are done", "", "", "")
+	})
+}
+
+// refusing takes no message while it fails.
+type refusing struct {
+	broker.Client
+	fails, n *atomic.Int64
+}
+
+func (r *refusing) Publish(_ context.Context, ms []broker.Message, sent func(int, error)) {
+	for i := range ms {
+		if r.fails.Load() == 1 {
+			r.n.Add(1)
+			sent(i, errors.New("the broker says no"))
+			continue
+		}
+		sent(i, nil)
+	}
+}
+
+func (*refusing) Close() error { return nil }
+
+// apart leaves out the first of several commands, and fails the others.
+type apart struct{ alone }
+
+func (apart) DoAll(_ context.Context, _ int, all []message.Command) ([]message.Decision, error) {
+	decided := make([]message.Decision, len(all))
+	decided[0] = message.Apart
+	return decided, carillon.Errorf(carillon.Unavailable, "", "the store is away")
+}
+
+// TestWhatWasNotTriedIsNotTriedAgain: messages that were left out of a group go on alone, and do not count as retried.
+func TestWhatWasNotTriedIsNotTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var retried, done atomic.Int64
+		source := &given{in: make(chan []*broker.Delivery)}
+		g := startGiven(t, apart{func(context.Context, message.Command) (bool, error) { return false, nil }}, 10,
+			map[string]*given{"topic": source}, &given{}, func(o Outcome) {
+				switch o {
+				case Retried:
+					retried.Add(1)
+				case Done:
+					done.Add(1)
+				}
+			})
+		defer g.Close(t.Context())
+		source.in <- []*broker.Delivery{source.delete("a", 1), source.delete("b", 2), source.delete("c", 3)}
+		<-time.After(time.Minute)
+		synctest.Wait()
+		if retried.Load() != 2 || done.Load() != 3 {
+			t.Errorf("of 3 messages, one of which was not tried, %d are retried and %d done", retried.Load(), done.Load())
+		}
 	})
 }

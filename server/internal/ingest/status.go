@@ -42,12 +42,9 @@ func (g *Ingest) count(t *topic, o Outcome) {
 // Status returns how each topic stands at this node alone, which is its only reader.
 func (g *Ingest) Status(node string) []carillon.Ingest {
 	all := make([]carillon.Ingest, len(g.topics))
-	held := g.retries.why()
-	if held == "" {
-		held, _ = g.deadLetters.why()
-	}
 	for i, t := range g.topics {
-		r := carillon.IngestReader{Node: node, Since: g.since, Connected: t.connected.Load(), Retrying: brief(held)}
+		r := carillon.IngestReader{Node: node, Since: g.since, Connected: t.connected.Load(),
+			Retrying: brief(t.held.why())}
 		if text, since := t.outage.why(); !r.Connected {
 			r.Error, r.ErrorSince = brief(text), since
 		}

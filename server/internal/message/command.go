@@ -47,6 +47,7 @@ const (
 	Open     Decision = iota // it is not done, or that is not known: give it alone
 	Done                     // it is done
 	Repeated                 // it was done before, and nothing has changed
+	Apart                    // it was not tried, since it takes its time: give it alone; no other node says so
 )
 
 // MaxRefusal is the most bytes of the message of a refusal that are kept.

@@ -18,19 +18,21 @@ type Attempts struct {
 	due      *dueRuns
 	signer   *message.Signer // signs and parses tokens
 
-	grants            int               // attempts in force
-	awaiting          awaiting          // of them, those that a consumer at a broker completes
-	keepAt            int64             // when the age budget next has room; see mayKeep
-	pendingDeliveries []pendingDelivery // not handed out yet, in the order of their batches
-	pendingSoFar      uint64            // pending deliveries so far
-	cancels           []delivery.Cancel // consumers to stop
-	duplicates        []duplicate       // the same, in the order of their batches; see duplicates.go
+	grants            int                    // attempts in force
+	awaiting          awaiting               // of them, those that a consumer at a broker completes
+	unread            map[store.Ref][]*entry // by the record that has their spec; see await
+	keepAt            int64                  // when the age budget next has room; see mayKeep
+	pendingDeliveries []pendingDelivery      // not handed out yet, in the order of their batches
+	pendingSoFar      uint64                 // pending deliveries so far
+	cancels           []delivery.Cancel      // consumers to stop
+	duplicates        []duplicate            // the same, in the order of their batches; see duplicates.go
 }
 
 func newAttempts(cfg *Config, contents *contents, agenda *agenda, records *Records, due *dueRuns) *Attempts {
 	return &Attempts{
 		cfg: cfg, out: due.out, contents: contents, agenda: agenda, records: records, due: due,
 		signer: message.NewSigner(cfg.MACKey), awaiting: newAwaiting(),
+		unread: map[store.Ref][]*entry{},
 	}
 }
 
@@ -53,8 +55,37 @@ func (a *Attempts) takeOver(e *entry, now int64) {
 	if e.ref.Seq != 0 && e.parent == nil {
 		a.records.needs[e.ref.Job()] = struct{}{}
 	}
+	if e.specOf() == nil {
+		a.await(e)
+	}
 	a.guess(e)
 	a.agenda.rearm(e)
+}
+
+// await asks for the spec of an attempt that was taken over. The window does not read long ones, and without
+// it neither the lease nor the queue is known; see learn.
+func (a *Attempts) await(e *entry) {
+	ref := e.ref
+	if !e.own() {
+		ref = e.ref.Job()
+	}
+	a.records.needs[ref] = struct{}{}
+	a.unread[ref] = append(a.unread[ref], e)
+}
+
+// learn goes on with the attempts whose spec await has asked for, when a record has been read.
+func (a *Attempts) learn(ref store.Ref) {
+	for _, e := range a.unread[ref] {
+		if e.place != running {
+			continue // it has ended meanwhile
+		}
+		if e.attempt.renewal == 0 {
+			a.guess(e)
+			a.agenda.rearm(e)
+		}
+		a.contents.lighten(e)
+	}
+	delete(a.unread, ref)
 }
 
 // TakeoverGrace is added to the heartbeat interval for leases found at takeover.

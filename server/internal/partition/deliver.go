@@ -50,7 +50,6 @@ func (a *Attempts) enter(e *entry, from origin, now int64) {
 	a.startClocks(e, now)
 	e.state.Phase, e.state.Queue = carillon.PhaseRunning, ""
 	a.begin(e, from)
-	a.awaiting.count(e)
 }
 
 // tokenOf returns the token of the attempt in force. It is needed twice at most, so it is not kept.
@@ -82,6 +81,9 @@ func (a *Attempts) begun(e *entry, d *delivery.Delivery, now int64) {
 	if a.cfg.Events.Fired != nil {
 		a.cfg.Events.Fired(delivery.Fired{Queue: d.Queue, Attempt: e.state.Run.Attempt,
 			Retry: e.granted().Retried > 0, Lateness: time.Duration(now - e.lateFrom(now)), Trace: d.Trace})
+	}
+	if d.Target.AwaitsCompletion() {
+		a.awaiting.add(e)
 	}
 	a.agenda.rearm(e)
 	a.contents.lighten(e)

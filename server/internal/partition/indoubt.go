@@ -320,5 +320,6 @@ func (a *Attempts) acknowledge(e *entry, tok message.Token, now int64) {
 	}
 	e.queue = new(delivery.QueueOf(e.ref.Namespace, e.job().Target))
 	a.enter(e, acknowledged, now)
+	a.awaiting.count(e)
 	a.agenda.rearm(e)
 }

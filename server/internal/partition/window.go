@@ -201,6 +201,7 @@ func (m *Machine) Load(records []store.Record, now int64) {
 			m.Backfills.lost(r.Ref)
 		}
 		if !r.Exists || m.Records.doomed(r) {
+			delete(m.Attempts.unread, r.Ref)
 			continue
 		}
 		e := m.Records.entries[r.Ref]
@@ -211,6 +212,7 @@ func (m *Machine) Load(records []store.Record, now int64) {
 			m.due.examine(e, now)
 		}
 		m.due.follow(e)
+		m.Attempts.learn(r.Ref)
 	}
 	m.unblock(now)
 	m.BackfillRuns.feed(now)

@@ -68,7 +68,7 @@ type encryption struct {
 // refused.
 func openEncryption(ctx context.Context, c *Config, s store.Store) (*encryption, error) {
 	if c.Encryption.Keys == "" {
-		return nil, storedMarks(ctx, s, store.CheckUnsealed)
+		return nil, slowToOpen(storedMarks(ctx, s, store.CheckUnsealed))
 	}
 	e := &encryption{file: c.Encryption.file(), store: s, log: c.Log, over: make(chan struct{})}
 	seen, err := e.seen()
@@ -82,7 +82,7 @@ func openEncryption(ctx context.Context, c *Config, s store.Store) (*encryption,
 	e.keys = keyset.NewSet(keys)
 	e.Box = sealed.New(e.keys)
 	if err := storedMarks(ctx, s, e.Check); err != nil {
-		return nil, err
+		return nil, slowToOpen(err) // not an error of above: a KMS is not the store
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	e.end = cancel

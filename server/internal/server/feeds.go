@@ -86,7 +86,8 @@ func (i Intake) PartitionOf(k carillon.Key) int {
 
 // DoAll has commands of one partition done together, and returns once what is done is durable. There are at
 // most [message.MaxCommands]. What is left open is for Do: it is not done, or that is not known. An error
-// says why that is so of all of them, unless their node is of a version that does commands alone only.
+// says why that is so of all that were tried, unless their node is of a version that does commands alone only.
+// What is [message.Apart] was not tried, and is for Do as well.
 func (i Intake) DoAll(ctx context.Context, p int, all []message.Command) ([]message.Decision, error) {
 	decided := make([]message.Decision, len(all))
 	var places []int
@@ -95,7 +96,8 @@ func (i Intake) DoAll(ctx context.Context, p int, all []message.Command) ([]mess
 	for n, c := range all {
 		if c.Job != nil && edge.Apart(&c.Job.Data) ||
 			c.Trigger != nil && c.Trigger.Data != nil && edge.Apart(c.Trigger.Data) {
-			continue // it takes its time, which the others need not wait for
+			decided[n] = message.Apart // it takes its time, which the others need not wait for
+			continue
 		}
 		places, some = append(places, n), append(some, c)
 	}

@@ -104,7 +104,7 @@ func (n *Node) start(ctx context.Context) error {
 		return errors.Join(slowToOpen(err), n.store.Close())
 	}
 	if n.sealer, err = openEncryption(ctx, &c, n.store); err != nil {
-		return errors.Join(slowToOpen(err), n.store.Close())
+		return errors.Join(err, n.store.Close())
 	}
 	if err := n.openPayloads(ctx); err != nil {
 		return errors.Join(err, n.closeStores())
@@ -148,10 +148,10 @@ func (n *Node) start(ctx context.Context) error {
 	n.hub = dispatch.New(n.engine, h)
 	n.queues.hub, n.queues.backlog, n.queues.paused = n.hub, n.engine.Backlog, n.engine.PausedQueues
 	if err := n.engine.Start(ctx, n.hub); err != nil {
-		return errors.Join(err, n.hub.Close(), closeClients(n), n.closeStores())
+		return errors.Join(slowToOpen(err), n.hub.Close(), closeClients(n), n.closeStores())
 	}
 	if err := n.enter(ctx); err != nil {
-		return errors.Join(err, n.Stop(), n.closeStores())
+		return errors.Join(slowToOpen(err), n.Stop(), n.closeStores())
 	}
 	n.metrics.Watch(telemetry.Sources{
 		Queues: n.hub.Queues, Workers: n.hub.Workers, Load: n.load,
@@ -163,7 +163,7 @@ func (n *Node) start(ctx context.Context) error {
 		Damaged: n.trouble.DamagedTables, Requests: n.requests,
 	})
 	keepTrail(n)
-	if err := errors.Join(keepKeys(ctx, n), followCallers(n)); err != nil {
+	if err := errors.Join(slowToOpen(keepKeys(ctx, n)), followCallers(n)); err != nil {
 		return errors.Join(err, n.Stop(), n.leave())
 	}
 	n.endHome = n.keepHome()
@@ -171,8 +171,9 @@ func (n *Node) start(ctx context.Context) error {
 	return nil
 }
 
-// slowToOpen marks the error of a first read for which there was no time: the server of the store has
-// answered when it was opened, and does not now. A node waits for it as if it had not answered at all.
+// slowToOpen marks the error of a first call of the store for which there was no time: its server has
+// answered when it was opened, and does not now. A node waits for it as if it had not answered at all, and
+// starts again from the beginning, so whoever returns such an error leaves nothing running.
 func slowToOpen(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return store.Away(err)

@@ -155,52 +155,67 @@ func TestAWaitingNodeEnds(t *testing.T) {
 	})
 }
 
-// slowStore is a store that does not answer reads in time while it is slow.
+// slowStore is a store that does not answer reads of some kinds in time while it is slow.
 type slowStore struct {
 	store.Store
-	slow *atomic.Bool
+	slow  *atomic.Bool
+	kinds func(kind byte) bool
 }
 
 // Shard implements [store.Store].
 func (s slowStore) Shard(p int, t store.Term) (store.Shard, error) {
 	sh, err := s.Store.Shard(p, t)
-	return slowShard{sh, s.slow}, err
+	return slowShard{sh, &s}, err
 }
 
 type slowShard struct {
 	store.Shard
-	slow *atomic.Bool
+	store *slowStore
 }
 
 // MetaRecords implements [store.Shard].
 func (s slowShard) MetaRecords(ctx context.Context, q store.MetaQuery) ([]store.MetaRecord, error) {
-	if s.slow.Load() {
+	if s.store.slow.Load() && s.store.kinds(q.Kind) {
 		return nil, fmt.Errorf("read partition 0: %w", context.DeadlineExceeded)
 	}
 	return s.Shard.MetaRecords(ctx, q)
 }
 
-// TestANodeWaitsForAStoreThatIsSlow: a store that could be opened, and does not answer the first read in
+// TestANodeWaitsForAStoreThatIsSlow: a store that could be opened, and does not answer one of the first reads in
 // time, is waited for, as one that is away.
 func TestANodeWaitsForAStoreThatIsSlow(t *testing.T) {
-	var slow atomic.Bool
-	slow.Store(true)
-	open := func(o store.Options) store.Store {
-		return slowStore{memory.New(memory.Options{Partitions: o.Partitions}), &slow}
-	}
-	w := awaitsWith(t, server.Config{Store: "memory:", Name: "node", Partitions: 4}.Opening(open))
-	eventually(t, "the node waits for its store", func() bool {
-		code, text := w.get(t, "/readyz")
-		return code == 503 && strings.Contains(text, "waiting for the store") &&
-			strings.Contains(text, "read partition 0")
-	})
-	slow.Store(false)
-	eventually(t, "the node is ready", func() bool {
-		code, _ := w.get(t, "/readyz")
-		return code == 200
-	})
-	if err := w.stop(); err != nil {
-		t.Error(err)
+	for name, c := range map[string]struct {
+		kinds func(kind byte) bool
+		auth  string
+	}{
+		"the first":        {kinds: func(byte) bool { return true }},
+		"of the keys used": {kinds: func(kind byte) bool { return kind == store.KindSeal }},
+		"of the engine":    {kinds: func(kind byte) bool { return kind != store.KindMove && kind != store.KindSeal }},
+		"of API keys":      {kinds: func(kind byte) bool { return kind == store.KindKey }, auth: server.AuthKeys},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var slow atomic.Bool
+			slow.Store(true)
+			open := func(o store.Options) store.Store {
+				return slowStore{memory.New(memory.Options{Partitions: o.Partitions}), &slow, c.kinds}
+			}
+			config := server.Config{Store: "memory:", Name: "node", Partitions: 4}
+			config.Auth = c.auth
+			w := awaitsWith(t, config.Opening(open))
+			eventually(t, "the node waits for its store", func() bool {
+				code, text := w.get(t, "/readyz")
+				return code == 503 && strings.Contains(text, "waiting for the store") &&
+					strings.Contains(text, "read partition 0")
+			})
+			slow.Store(false)
+			eventually(t, "the node is ready", func() bool {
+				code, _ := w.get(t, "/readyz")
+				return code == 200
+			})
+			if err := w.stop(); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
 
