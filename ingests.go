@@ -40,8 +40,9 @@ type Ingest struct {
 	Priority   int    // its place among the topics of the ingest, from 1
 	Group      string // of the consumers that share its messages; empty for AMQP
 	DeadLetter string // where messages go that are no command that can be done, BROKER/NAME
-	// IngestState is that of all readers: of Kafka the sum of their lags, else the largest. The lags of those
-	// that are not connected count only if none is.
+	// IngestState is that of all readers: of Kafka the sum of their lags, of Redis the largest, of AMQP and NATS
+	// the largest without what that reader has in flight, and what all have in flight. The lags of those that
+	// are not connected count only if none is.
 	IngestState
 	Readers []IngestReader // by node
 }
@@ -64,7 +65,7 @@ type IngestReader struct {
 // IngestState is how far the messages of a topic are.
 type IngestState struct {
 	// Lag is how many messages nobody of the group has acknowledged, valid only if LagKnown. Of Kafka, it is
-	// that of the reader's own partitions.
+	// that of the reader's own partitions; of AMQP and NATS it is without what other readers have.
 	Lag         int64
 	LagKnown    bool
 	InFlight    int       // messages that were received and are not acknowledged

@@ -1717,8 +1717,9 @@ type Ingest struct {
 	Group string `protobuf:"bytes,7,opt,name=group,proto3" json:"group,omitempty"`
 	// Where messages go that are no command that can be done, as BROKER/NAME.
 	DeadLetter string `protobuf:"bytes,8,opt,name=dead_letter,json=deadLetter,proto3" json:"dead_letter,omitempty"`
-	// Messages that nobody of the group has acknowledged, as far as the readers know: of kafka the sum of what they say, of others the
-	// largest. Those that are not connected count only if none is. Absent: not known.
+	// Messages that nobody of the group has acknowledged, as far as the readers know: of kafka the sum of what they say, of redis the
+	// largest, of amqp and nats the largest without what that reader has in flight, and what all have in flight. Those that are not
+	// connected count only if none is. Absent: not known.
 	Lag *int64 `protobuf:"varint,9,opt,name=lag,proto3,oneof" json:"lag,omitempty"`
 	// Messages that are under way: received and not acknowledged.
 	InFlight int64 `protobuf:"varint,10,opt,name=in_flight,json=inFlight,proto3" json:"in_flight,omitempty"`
@@ -1868,7 +1869,8 @@ type IngestReader struct {
 	ErrorSince *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=error_since,json=errorSince,proto3" json:"error_since,omitempty"`
 	// Why messages that were received are tried again: their commands cannot be done at present, or the dead-letter topic takes none.
 	Retrying string `protobuf:"bytes,6,opt,name=retrying,proto3" json:"retrying,omitempty"`
-	// Messages that nobody of the group has acknowledged: of kafka those of the reader's own partitions. Absent: not known.
+	// Messages that nobody of the group has acknowledged: of kafka those of the reader's own partitions, of amqp and nats without those
+	// that other readers have. Absent: not known.
 	Lag *int64 `protobuf:"varint,7,opt,name=lag,proto3,oneof" json:"lag,omitempty"`
 	// Messages that are under way.
 	InFlight int64 `protobuf:"varint,8,opt,name=in_flight,json=inFlight,proto3" json:"in_flight,omitempty"`

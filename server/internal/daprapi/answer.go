@@ -28,8 +28,7 @@ type request interface {
 func answer[T any](ctx context.Context, s *Service, method string, m request,
 	call func(context.Context, address) (T, error)) (result T, _ error) {
 	about := named(m)
-	if err := s.claim(ctx, m.GetMetadata().GetNamespace(), m.GetMetadata().GetAppId()); err != nil {
-		s.refused(ctx, method, about, err)
+	if err := s.claim(ctx, method, m.GetMetadata().GetAppId(), about); err != nil {
 		return result, s.toStatus(ctx, method, err)
 	}
 	ctx, end, err := s.begin(ctx, method, about)

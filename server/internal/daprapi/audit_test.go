@@ -94,13 +94,19 @@ func TestWhatSidecarsDoIsRecorded(t *testing.T) {
 						t.Errorf("%s: %v", call, err)
 					}
 				}
+				for call, err := range r.each(t.Context(), appOf(""), hidden) { // which is wrong, and no refusal
+					if status.Code(err) != codes.InvalidArgument {
+						t.Errorf("%s for no app: %v", call, err)
+					}
+				}
+				r.refusedStream("", codes.InvalidArgument)
 				if proved {
 					for call, err := range r.each(t.Context(), appOf("other"), hidden) {
 						if status.Code(err) != codes.PermissionDenied {
 							t.Errorf("%s for another app: %v", call, err)
 						}
 					}
-					r.refusedStream("other")
+					r.refusedStream("other", codes.PermissionDenied)
 				}
 				r.watchApp("app")
 				job := &pb.Job{Schedule: new("no " + hidden)}
@@ -146,8 +152,8 @@ func TestWhatSidecarsDoIsRecorded(t *testing.T) {
 	}
 }
 
-// refusedStream connects a sidecar that may not be the app.
-func (r *rig) refusedStream(app string) {
+// refusedStream connects a sidecar that may not be the app, for that reason.
+func (r *rig) refusedStream(app string, why codes.Code) {
 	r.t.Helper()
 	stream, err := r.client.WatchJobs(r.t.Context())
 	if err != nil {
@@ -155,8 +161,8 @@ func (r *rig) refusedStream(app string) {
 	}
 	_ = stream.Send(&pb.WatchJobsRequest{WatchJobRequestType: &pb.WatchJobsRequest_Initial{
 		Initial: &pb.WatchJobsRequestInitial{Namespace: "default", AppId: app}}}) // the error comes with Recv
-	if _, err := stream.Recv(); status.Code(err) != codes.PermissionDenied {
-		r.t.Errorf("a stream for another app: %v", err)
+	if _, err := stream.Recv(); status.Code(err) != why {
+		r.t.Errorf("a stream for app %q: %v", app, err)
 	}
 }
 

@@ -9,12 +9,15 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/access"
 	"github.com/carillonhq/carillon/server/internal/daprapi/daprmetrics"
 	"github.com/carillonhq/carillon/server/internal/daprrecord"
 )
 
-// claim checks that a caller says who it is, and may be that.
-func (s *Service) claim(ctx context.Context, namespace, appID string) error {
+// claim checks that a caller says who it is, and may be that. If it may not, that is recorded: m is what it
+// asks for. A caller that says nothing is no such caller: its request is wrong.
+func (s *Service) claim(ctx context.Context, method, appID string, m access.Named) error {
+	namespace := m.Namespace
 	if namespace == "" || appID == "" {
 		s.options.Metrics.Count(daprmetrics.SidecarErrors, daprmetrics.ErrorAuth)
 		return status.Error(codes.InvalidArgument, "missing namespace or appID in request")
@@ -22,6 +25,7 @@ func (s *Service) claim(ctx context.Context, namespace, appID string) error {
 	if s.options.Authorize != nil {
 		if err := s.options.Authorize(ctx, namespace, appID); err != nil {
 			s.options.Metrics.Count(daprmetrics.SidecarErrors, daprmetrics.ErrorAuth)
+			s.refused(ctx, method, m, err)
 			return err
 		}
 	}

@@ -75,9 +75,8 @@ func (s *Service) introduction(stream watchStream) (sidecar.Hello, error) {
 	if in == nil {
 		return sidecar.Hello{}, refuse("initial", "it must be in the first message")
 	}
-	if err := s.claim(stream.Context(), in.GetNamespace(), in.GetAppId()); err != nil {
-		s.refused(stream.Context(), "WatchJobs", access.Named{Message: m, Namespace: in.GetNamespace(),
-			Resource: in.GetAppId()}, err)
+	if err := s.claim(stream.Context(), "WatchJobs", in.GetAppId(), access.Named{Message: m,
+		Namespace: in.GetNamespace(), Resource: in.GetAppId()}); err != nil {
 		return sidecar.Hello{}, err
 	}
 	hello := sidecar.Hello{Namespace: in.GetNamespace(), AppID: in.GetAppId(),

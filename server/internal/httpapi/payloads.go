@@ -118,7 +118,6 @@ func (h *handler) putPayload(w http.ResponseWriter, r *http.Request, f found) (s
 	defer context.AfterFunc(r.Context(), in.until.cut)()
 	ref, err := h.store(r, f.given("namespace"), in)
 	if err != nil {
-		err = h.why(r, err)
 		if errors.Is(err, carillon.ResourceExhausted) {
 			err = &carillon.Error{Kind: carillon.ResourceExhausted, Field: "payload",
 				Message: wire.ToError(err).Message, Err: &http.MaxBytesError{}} // which has a status of its own
@@ -143,12 +142,14 @@ func (h *handler) store(r *http.Request, namespace string,
 			return ref, err
 		}
 	}
-	ref, err = h.options.Payloads.Store.PutPayload(ctx, namespace, in)
+	if ref, err = h.options.Payloads.Store.PutPayload(ctx, namespace, in); err != nil {
+		err = h.why(r, err)
+	}
 	return ref, end(wire.StoredToProto(ref), err)
 }
 
-// deadline is that of what is read or written of a connection next. Any goroutine may cut it. The handler must
-// leave it when it returns.
+// deadline is that of what is read or written of a connection next. Any goroutine may cut it. The handler
+// must leave it when it returns.
 type deadline struct {
 	within time.Duration
 	set    func(time.Time) error
@@ -185,8 +186,9 @@ func (d *deadline) cut() {
 	_ = d.set(time.Unix(1, 0)) // if it cannot be set, the next one fails
 }
 
-// leave has nothing set from now on. It waits for a cut under way: when the handler has returned, the connection
-// serves other requests, and what belongs to a stream of HTTP/2 is gone, so that to set its deadline panics.
+// leave has nothing set from now on. It waits for a cut under way: when the handler has returned, the
+// connection serves other requests, and what belongs to a stream of HTTP/2 is gone, so that to set its deadline
+// panics.
 func (d *deadline) leave() {
 	d.mu.Lock()
 	defer d.mu.Unlock()

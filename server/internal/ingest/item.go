@@ -104,12 +104,23 @@ func (g *Ingest) triedAgain(it *item, err error) {
 		it.again = true
 		g.retries.begin(it.d.At, err)
 	}
-	g.hold(it, err)
+	g.hold(it, told(err))
+}
+
+// told is why a command is tried again, for the viewers of its namespace: the whole text only if it is about
+// the command, such as a quota. That of others may name hosts, users and databases of the node's store.
+func told(err error) string {
+	e, ok := errors.AsType[*carillon.Error](err)
+	if ok && e.Kind == carillon.ResourceExhausted && !e.Unknown && !errors.Is(err, message.ErrNotTaken) &&
+		!errors.Is(err, message.ErrNotOwner) {
+		return e.Message
+	}
+	return "the owner of the partition, or its store, cannot do it at present; the log of the node says why"
 }
 
 // hold notes that a message is tried again, and why.
-func (g *Ingest) hold(it *item, err error) {
-	it.topic.held.fails(!it.held, err)
+func (g *Ingest) hold(it *item, why string) {
+	it.topic.held.fails(!it.held, why)
 	it.held = true
 	g.count(it.topic, Retried)
 }

@@ -48,7 +48,7 @@ func (g *Ingest) bury(ctx, calls context.Context, it *item, reason error) bool {
 			return false
 		}
 		g.deadLetters.fails(err)
-		g.hold(it, err)
+		g.hold(it, err.Error())
 		if pause = pause.Next(); pause.Wait(ctx) != nil {
 			return false
 		}

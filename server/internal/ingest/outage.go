@@ -79,14 +79,14 @@ func (r *retries) end() {
 type held struct {
 	mu   sync.Mutex
 	n    int
-	last string // the last error, while there are such
+	last string // why, of the last of them, as the viewers of the namespace are told
 }
 
 // fails notes why one is tried again; begins says that it is so for the first time.
-func (h *held) fails(begins bool, err error) {
+func (h *held) fails(begins bool, why string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.last = err.Error(); begins {
+	if h.last = why; begins {
 		h.n++
 	}
 }
@@ -100,7 +100,7 @@ func (h *held) end() {
 	}
 }
 
-// why returns the last error of a message that is tried again; "" if none is.
+// why returns why a message is tried again; "" if none is.
 func (h *held) why() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -119,11 +119,11 @@ func TestAnOutageOfCommandsTogether(t *testing.T) {
 }
 
 // TestWhyATopicIsHeldUp is shown of that topic alone, with the last error, whether a command cannot be done or the
-// dead-letter topic does not take a message, and as long as that is so.
+// dead-letter topic does not take a message, and as long as that is so. What the store says is not shown.
 func TestWhyATopicIsHeldUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sources := map[string]*given{}
-		for _, name := range []string{"alone", "busy", "dead"} {
+		for _, name := range []string{"alone", "away", "busy", "dead"} {
 			sources[name] = &given{in: make(chan []*broker.Delivery)}
 		}
 		var tried, refusals, fails atomic.Int64
@@ -133,7 +133,9 @@ func TestWhyATopicIsHeldUp(t *testing.T) {
 			case c.Refusal != nil || c.Key.Name == "refused":
 				return false, carillon.Errorf(carillon.InvalidArgument, "x", "refused")
 			case c.Key.Name == "busy" && fails.Load() == 1:
-				return false, carillon.Errorf(carillon.Unavailable, "", "try %d", tried.Add(1))
+				return false, carillon.Errorf(carillon.ResourceExhausted, "quotas.jobs", "try %d", tried.Add(1))
+			case c.Key.Name == "away" && fails.Load() == 1:
+				return false, carillon.Errorf(carillon.Unavailable, "", "no connection to carillon@10.0.0.1/jobs")
 			}
 			return false, nil
 		})
@@ -141,6 +143,7 @@ func TestWhyATopicIsHeldUp(t *testing.T) {
 		g := startGiven(t, to, 10, sources, letters, func(Outcome) {})
 		defer g.Close(t.Context())
 		sources["alone"].in <- []*broker.Delivery{sources["alone"].delete("a", 1)}
+		sources["away"].in <- []*broker.Delivery{sources["away"].delete("away", 4)}
 		sources["busy"].in <- []*broker.Delivery{sources["busy"].delete("busy", 2)}
 		sources["dead"].in <- []*broker.Delivery{sources["dead"].delete("refused", 3)}
 		<-time.After(time.Minute)
@@ -153,14 +156,15 @@ func TestWhyATopicIsHeldUp(t *testing.T) {
 				}
 			}
 		}
-		want("while they fail", "", fmt.Sprint("unavailable: try ", tried.Load()), "the broker says no")
+		want("while they fail", "", "the owner of the partition, or its store, cannot do it at present; "+
+			"the log of the node says why", fmt.Sprint("try ", tried.Load()), "the broker says no")
 		if tried.Load() < 2 || refusals.Load() < 2 {
 			t.Fatalf("%d and %d tries", tried.Load(), refusals.Load())
 		}
 		fails.Store(0)
 		<-time.After(time.Minute)
 		synctest.Wait()
-		want("when they are done", "", "", "")
+		want("when they are done", "", "", "", "")
 	})
 }
 
@@ -212,6 +216,38 @@ func TestWhatWasNotTriedIsNotTriedAgain(t *testing.T) {
 		synctest.Wait()
 		if retried.Load() != 2 || done.Load() != 3 {
 			t.Errorf("of 3 messages, one of which was not tried, %d are retried and %d done", retried.Load(), done.Load())
+		}
+	})
+}
+
+// TestWhatIsReleasedHoldsNothingUp: a message that the dead-letter topic did not take, and that another node has
+// then, is no reason any more.
+func TestWhatIsReleasedHoldsNothingUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source := &given{in: make(chan []*broker.Delivery)}
+		var refusals, fails atomic.Int64
+		fails.Store(1)
+		to := alone(func(context.Context, message.Command) (bool, error) {
+			return false, carillon.Errorf(carillon.InvalidArgument, "x", "refused")
+		})
+		g := startGiven(t, to, 10, map[string]*given{"topic": source}, &refusing{fails: &fails, n: &refusals},
+			func(Outcome) {})
+		defer g.Close(t.Context())
+		var mine atomic.Bool
+		mine.Store(true)
+		d := source.delete("refused", 1)
+		d.Begin = mine.Load
+		source.in <- []*broker.Delivery{d}
+		<-time.After(time.Minute)
+		synctest.Wait()
+		if got := g.Status("n")[0].Readers[0].Retrying; got != "the broker says no" {
+			t.Errorf("while it is tried again, %q is shown", got)
+		}
+		mine.Store(false)
+		<-time.After(time.Minute)
+		synctest.Wait()
+		if got := g.Status("n")[0].Readers[0].Retrying; got != "" || refusals.Load() == 0 {
+			t.Errorf("after %d refusals another node has it, and %q is shown", refusals.Load(), got)
 		}
 	})
 }

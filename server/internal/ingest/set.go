@@ -31,14 +31,16 @@ func (s *Set) Apply(configs map[string]Config) {
 		return !stays || c.Print != g.config.Print
 	})
 	s.mu.Lock()
-	clear(s.unstarted) // each is tried again
+	before := s.unstarted // each is tried again
+	s.unstarted = map[string]*unstarted{}
 	s.mu.Unlock()
 	for _, name := range slices.Sorted(maps.Keys(configs)) {
-		s.start(configs[name])
+		s.start(configs[name], before[name])
 	}
 }
 
-func (s *Set) start(c Config) {
+// start starts an ingest; before is it as it could not be started, or nil.
+func (s *Set) start(c Config, before *unstarted) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed || s.all[c.Name] != nil {
@@ -46,7 +48,11 @@ func (s *Set) start(c Config) {
 	}
 	g, err := Start(c, s.o)
 	if err != nil {
-		s.unstarted[c.Name] = &unstarted{c, time.Now().UTC(), err}
+		since := time.Now().UTC()
+		if before != nil && before.config.Print == c.Print {
+			since = before.since
+		}
+		s.unstarted[c.Name] = &unstarted{c, since, err}
 		s.o.Log.Error("an ingest cannot be started", "ingest", c.Name, "error", err)
 		return
 	}

@@ -37,6 +37,16 @@ func TestAnIngestThatCannotStartIsShown(t *testing.T) {
 	if len(r.Error) > maxError+len("…") || !utf8.ValidString(r.Error) {
 		t.Errorf("its error has %d bytes", len(r.Error))
 	}
+	s.Apply(configs) // as when another of the file has changed
+	if again := s.Status("a")[0].Readers[0]; again.Since != r.Since || again.ErrorSince != r.ErrorSince {
+		t.Errorf("it is so since %v and then since %v", r.ErrorSince, again.ErrorSince)
+	}
+	other := configs["orders"]
+	other.Print = "another"
+	s.Apply(map[string]Config{"orders": other})
+	if again := s.Status("a")[0].Readers[0]; !again.ErrorSince.After(r.ErrorSince) {
+		t.Errorf("another is so since %v, as the one before it", again.ErrorSince)
+	}
 	fails = false
 	s.Apply(configs)
 	if all := s.Status("a"); len(all) != 2 || all[0].Readers[0].Error != "" {

@@ -89,6 +89,7 @@ func firstReader(i *carillon.Ingest) string {
 // stateOf adds up how far the readers of a topic are.
 func stateOf(kind string, readers []carillon.IngestReader) (sum carillon.IngestState) {
 	connected := slices.ContainsFunc(readers, func(r carillon.IngestReader) bool { return r.Connected })
+	var own int64 // of those that readers have, and the broker does not count for others
 	for i := range readers {
 		r := &readers[i]
 		sum.InFlight += r.InFlight
@@ -101,9 +102,13 @@ func stateOf(kind string, readers []carillon.IngestReader) (sum carillon.IngestS
 		case !r.LagKnown || connected && !r.Connected: // it is what the reader knew before
 		case kind == "kafka":
 			sum.Lag, sum.LagKnown = sum.Lag+r.Lag, true
+		case kind == "amqp" || kind == "nats":
+			has := min(int64(r.InFlight), r.Lag) // what was lost with a connection is not in the lag
+			sum.Lag, sum.LagKnown, own = max(sum.Lag, r.Lag-has), true, own+has
 		default:
 			sum.Lag, sum.LagKnown = max(sum.Lag, r.Lag), true
 		}
 	}
+	sum.Lag += own
 	return sum
 }

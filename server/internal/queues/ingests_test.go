@@ -66,7 +66,7 @@ func TestPagesOfIngestsAreTheirSums(t *testing.T) {
 
 // randomIngest is a topic as a node knows it. Ingest 0 is of Kafka.
 func randomIngest(r *rand.Rand, node string) carillon.Ingest {
-	name := r.IntN(2)
+	name := r.IntN(4)
 	s := carillon.IngestState{InFlight: r.IntN(3), Counts: carillon.IngestCounts{Done: r.Int64N(9), Repeated: r.Int64N(9),
 		Dead: r.Int64N(9), Retried: r.Int64N(9)}}
 	if s.LagKnown = r.IntN(3) > 0; s.LagKnown {
@@ -76,13 +76,14 @@ func randomIngest(r *rand.Rand, node string) carillon.Ingest {
 		s.LastMessage = time.Unix(r.Int64N(1000), 0)
 	}
 	return carillon.Ingest{Namespace: fmt.Sprint("n", r.IntN(2)), Name: fmt.Sprint("i", name),
-		Kind: []string{"kafka", "redis"}[name], Topic: fmt.Sprint("t", r.IntN(3)), IngestState: s,
+		Kind: []string{"kafka", "redis", "amqp", "nats"}[name], Topic: fmt.Sprint("t", r.IntN(3)), IngestState: s,
 		Readers: []carillon.IngestReader{{Node: node, Connected: r.IntN(2) > 0, IngestState: s}}}
 }
 
 // slowly is the state of all readers.
 func slowly(i *carillon.Ingest) (sum carillon.IngestState) {
 	var lags, connected []int64
+	var has, hasConnected []int64 // how many of each lag are the reader's own
 	for _, r := range i.Readers {
 		c := r.Counts
 		sum.InFlight += r.InFlight
@@ -92,20 +93,31 @@ func slowly(i *carillon.Ingest) (sum carillon.IngestState) {
 			sum.LastMessage = r.LastMessage
 		}
 		if r.LagKnown {
-			lags = append(lags, r.Lag)
+			lags, has = append(lags, r.Lag), append(has, int64(r.InFlight))
 		}
 		if r.LagKnown && r.Connected {
-			connected = append(connected, r.Lag)
+			connected, hasConnected = append(connected, r.Lag), append(hasConnected, int64(r.InFlight))
 		}
 	}
 	if slices.ContainsFunc(i.Readers, func(r carillon.IngestReader) bool { return r.Connected }) {
-		lags = connected
+		lags, has = connected, hasConnected
 	}
 	if sum.LagKnown = len(lags) > 0; !sum.LagKnown {
 		return sum
 	}
-	if i.Kind != "kafka" {
+	switch i.Kind {
+	case "redis":
 		sum.Lag = slices.Max(lags)
+		return sum
+	case "amqp", "nats":
+		waiting := make([]int64, len(lags)) // with the broker, as each reader says
+		for k, lag := range lags {
+			if waiting[k] = lag - has[k]; waiting[k] < 0 {
+				waiting[k], has[k] = 0, lag
+			}
+			sum.Lag += has[k]
+		}
+		sum.Lag += slices.Max(waiting)
 		return sum
 	}
 	for _, lag := range lags {

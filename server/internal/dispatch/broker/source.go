@@ -15,8 +15,8 @@ type Source interface {
 	// of one call.
 	Receive(ctx context.Context) ([]*Delivery, error)
 	// Lag returns how many messages the topic has that nobody of the group has acknowledged, as far as this
-	// member knows: of a topic whose partitions are shared out, those of its own. ok is false if it does not
-	// know.
+	// member knows: of a topic whose partitions are shared out, those of its own; where the broker counts only
+	// what waits there, that and what this member has. ok is false if it does not know.
 	Lag() (n int64, ok bool)
 	// Close ends the membership. Acknowledgements that were given reach the broker first, if it is there; all
 	// other messages come again, here or elsewhere.
