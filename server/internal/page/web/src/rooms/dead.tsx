@@ -15,10 +15,12 @@ export interface Group { job: string; jobs: string[]; error: string; runs: Run[]
 
 const ids = /\b[0-9a-f]{8}-[0-9a-f-]{27}\b|\b[0-9a-f]{8,}\b/gi;
 
-// kind is an error without what differs from one run to the next, such as ids and long numbers. Short ones are codes: "exit status 1" is
-// another error than "exit status 137".
+const lengths = /\b(?:\d+(?:\.\d+)?(?:ns|us|µs|ms|s|m|h))+\b/g;
+
+// kind is an error without what differs from one run to the next, such as ids, lengths of time and long numbers. Short ones are codes:
+// "exit status 1" is another error than "exit status 137".
 function kind(error: string): string {
-  return error.replace(ids, "#").replace(/\d{4,}/g, "#");
+  return error.replace(ids, "#").replace(lengths, "#").replace(/\d{4,}/g, "#");
 }
 
 // family is a job's name without the numbers in which jobs of one kind differ.
