@@ -242,7 +242,7 @@ func inList(j *carillon.Job, s *store.State, now int64) *carillon.Hold {
 		}
 	case hold.Queue != (delivery.Queue{}):
 		hold.Code = carillon.HoldStaged
-		hold.Text = fmt.Sprintf("it is due and waits in the store, since nobody took it from %s", queueText(hold.Queue))
+		hold.Text = fmt.Sprintf("it is due and waits in the store for %s", queueText(hold.Queue))
 	case hold.Code == carillon.HoldNotDue, hold.Code == carillon.HoldStarting:
 		return nil
 	}

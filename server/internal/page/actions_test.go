@@ -33,7 +33,7 @@ func TestEachActionOnAJob(t *testing.T) {
 	p.visit("/jobs/default/reports/nightly")
 
 	p.click(".acts button", "Trigger")
-	p.confirm(map[string]string{"Data, as JSON": `{"by": "hand"}`}, "Run it now", "It has begun")
+	p.confirm(map[string]string{"Data, as JSON": `{"by": "hand"}`}, "Run it now", "It is due now")
 	p.sees("table.list", "succeeded")
 	run := n.must("GET", "/v1/namespaces/default/runs/"+n.runID("reports/nightly"), nil)
 	if run["cause"] != "trigger" {

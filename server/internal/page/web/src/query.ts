@@ -111,10 +111,13 @@ export function usePages<T>(key: string, ask: (token: string, signal: AbortSigna
   useEffect(() => {
     const stop = new AbortController();
     let asking = false, timer = 0, last = 0, took = 0;
+    let read = 0, wanted = 0; // pages; events that they may not show yet
     let owed = false; // more was asked for while the first page was asked for again
     const load = async (token: string, old: T[], pages: number) => {
       if (asking) return;
       asking = true;
+      if (token === "") wanted = 0;
+      read = pages;
       set((s) => ({ ...s, key, items: old, pages, loading: true, problem: undefined }));
       const began = performance.now();
       try {
@@ -124,7 +127,8 @@ export function usePages<T>(key: string, ask: (token: string, signal: AbortSigna
           page = await latest.current.ask(page.next, stop.signal);
         }
         if (stop.signal.aborted) return;
-        set({ key, items: [...old, ...page.items], next: page.next, pages: pages + 1, loading: false });
+        read = pages + 1;
+        set({ key, items: [...old, ...page.items], next: page.next, pages: read, loading: false });
       } catch (e) {
         if (stop.signal.aborted) return;
         set((s) => ({ ...s, loading: false, problem: asProblem(e) }));
@@ -132,14 +136,20 @@ export function usePages<T>(key: string, ask: (token: string, signal: AbortSigna
       asking = false;
       last = performance.now();
       took = last - began;
+      settle();
     };
     const reload = () => {
       count(0);
-      if (!asking) void load("", [], 0);
+      if (asking) wanted++;
+      else void load("", [], 0);
     };
     const refresh = async () => { // in place: the list is shown until the new one is there
-      if (asking || latest.current.state.pages !== 1) return;
+      if (asking || read !== 1) {
+        settle();
+        return;
+      }
       asking = true;
+      wanted = 0;
       owed = false;
       const began = performance.now();
       let page: Page<T> | undefined;
@@ -155,6 +165,18 @@ export function usePages<T>(key: string, ask: (token: string, signal: AbortSigna
       last = performance.now();
       took = last - began;
       if (owed && page && page.next !== "") void load(page.next, page.items, 1);
+      else settle();
+    };
+    const settle = () => { // what came while it asked is counted or asked for once it is answered
+      if (asking || wanted === 0 || read === 0) return;
+      if (read > 1) {
+        const n = wanted;
+        wanted = 0;
+        count((c) => c + n);
+        return;
+      }
+      clearTimeout(timer);
+      timer = window.setTimeout(() => void refresh(), Math.max(last + Math.max(soonest, took * 5) - performance.now(), 0));
     };
     act.current = {
       more: () => {
@@ -170,12 +192,8 @@ export function usePages<T>(key: string, ask: (token: string, signal: AbortSigna
     const deaf = hear((events, all) => {
       const n = all ? 1 : events.filter(latest.current.on).length;
       if (n === 0) return;
-      if (latest.current.state.pages > 1) {
-        count((c) => c + n);
-        return;
-      }
-      clearTimeout(timer);
-      timer = window.setTimeout(() => void refresh(), Math.max(last + Math.max(soonest, took * 5) - performance.now(), 0));
+      wanted += n;
+      settle();
     });
     return () => {
       deaf();

@@ -1,5 +1,6 @@
 // What a form shows of a job, and what is sent of it. Only fields that the reader has changed are sent, in the text that the API
 // wrote where it is kept, so nothing is lost that the form does not show.
+import { ofDuration } from "./time";
 import type { Job } from "./types";
 
 // Values are what stands in the form, by the path of the field in the API.
@@ -108,6 +109,9 @@ export const afterwards: Item[] = [
   item("failure_policy.on_exhausted", "When no attempts are left", text, { kind: "select", options: ["", "dead", "drop"], empty: "default", hint: "dead: kept for a redrive; the default of a job that runs once. drop: in the history alone; the default of a schedule." }),
   item("failure_policy.pause_after", "Pause the job after", number, { hint: "So many failed runs in a row. Empty: never." }),
 ];
+
+// dropped tells a field that a job without retries cannot have: what happens to its run is said already.
+export const dropped = (i: Item, now: Values) => i.path === "failure_policy.on_exhausted" && now.failure_policy === "drop";
 
 export const state: Item[] = [
   item("paused", "Paused", check, { kind: "check", hint: "It keeps its schedule and fires nothing." }),
@@ -225,7 +229,9 @@ export type Changes = Record<string, string>;
 // changesOf is what the reader has changed since the form was filled from a job, as a PATCH says it.
 export function changesOf(now: Values, before: Values, from?: Source): Changes {
   const out: Changes = {};
-  const value = (i: Item) => (i.only && now.when === "once" && before.when !== "once" ? i.codec.show(undefined) : now[i.path]!);
+  // What the form hides is not sent: a job that ran once before stays as it was.
+  const value = (i: Item) => i.only && now.when === "once" ? (before.when === "once" ? before[i.path]! : i.codec.show(undefined))
+    : dropped(i, now) ? "" : now[i.path]!;
   const changed = (i: Item) => value(i) !== before[i.path];
   const made = (i: Item) => i.codec.make(value(i)) ?? null;
   const last = (i: Item) => i.path.slice(i.path.lastIndexOf(".") + 1);
@@ -280,6 +286,8 @@ export function wrongOf(now: Values, shown: Item[]): Record<string, string> {
     const why = i.codec.wrong?.(now[i.path]!);
     if (why) wrong[i.path] = why;
   }
+  if (now.namespace?.trim() === "") wrong.namespace = "a namespace is missing";
+  if (now.when === "schedule" && now.schedule!.trim() === "") wrong.schedule = "a schedule is missing; choose once to run it once";
   if (now["data.as"] === "json") {
     try {
       JSON.parse(now.data!);
@@ -324,6 +332,22 @@ function merged(field: string, before: string | undefined, patch: string): strin
   return JSON.stringify(apply(old, by));
 }
 
+// arrived tells whether a job has what the reader has changed: then storing it again would change nothing.
+export function arrived(now: Values, before: Values, newer: Source): boolean {
+  const is = valuesOf(newer), alike = { ...now };
+  for (const i of all) if (now[i.path] !== before[i.path] && same(i, now[i.path]!, is[i.path]!)) alike[i.path] = is[i.path]!;
+  for (const path of Object.keys(is)) if (now[path] === before[path]) alike[path] = is[path]!;
+  return Object.keys(changesOf(alike, is, newer)).length === 0;
+}
+
+// same tells whether two texts of a field mean the same.
+function same(i: Item, a: string, b: string): boolean {
+  if (i.codec === length && a.trim() !== "" && ofDuration(a.trim()) === ofDuration(b)) return true;
+  const made = [a, b].map((text) => i.codec.make(text));
+  const [one, other] = made.map((v) => JSON.stringify(typeof v === "object" && v !== null && !Array.isArray(v) ? Object.entries(v).sort() : v));
+  return one === other;
+}
+
 // rebased is what stands in the form, over another version of the job: what the reader has changed stays.
 export function rebased(now: Values, before: Values, after: Values): Values {
   const out: Values = { ...after };
@@ -349,9 +373,10 @@ export function effectOf(changes: Changes, job: Job): string[] {
   const names = Object.keys(changes);
   const run = job.status?.current_run, running = job.status?.phase === "running";
   const says: string[] = [];
+  const scheduled = "schedule" in changes ? changes.schedule !== "null" : !!job.schedule; // the job that is made of it
   if (names.some((n) => restarts.has(n))) {
     says.push("Its times count from now on, as those of a new job do.");
-    if (run && !job.schedule) says.push("Its unfinished run is cancelled if the time of it changes: it runs at its new time.");
+    if (run && !scheduled) says.push("Its unfinished run is cancelled if the time of it changes: it runs at its new time.");
     else if (running) says.push("The attempt in force is told to stop; the next one begins at once.");
   } else if (running && (names.includes("dst") || names.includes("repeats") || names.some((n) => content.has(n)))) {
     says.push("The attempt in force is told to stop; the next one begins at once, with what is stored.");

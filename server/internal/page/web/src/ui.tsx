@@ -221,7 +221,7 @@ const named = (option: string | [string, string]): [string, string] => (typeof o
 
 export function Field({ name, label, kind = "text", options, empty = "any", rows = 8, value, set, hint, wrong }: {
   name: string; label: ComponentChildren; kind?: string; options?: (string | [string, string])[]; empty?: string; rows?: number; value: string; set: (v: string) => void;
-  hint?: string; wrong?: string;
+  hint?: ComponentChildren; wrong?: string;
 }) {
   const id = "f-" + name;
   const on = (e: JSX.TargetedEvent<HTMLInputElement | HTMLTextAreaElement | HTMLSelectElement>) => set(e.currentTarget.value);

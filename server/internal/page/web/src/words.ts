@@ -22,6 +22,13 @@ export function inWords(schedule: string, zone = "UTC"): string | undefined {
 
 const said = new Map<string, string | undefined>();
 
+// inZone is inWords, with the zone whose clocks are meant where no other is named; intervals of fixed length have none.
+export function inZone(schedule: string, zone?: string): string | undefined {
+  const words = inWords(schedule, zone || "UTC");
+  const other = schedule.split(";").every((part) => /^(?:@every\s+(?:PT|(?!.*P))|R\d*\/PT|(?:CRON_)?TZ=)/i.test(part.trim()));
+  return words === undefined || other ? words : `${words}, ${zone || "UTC"}`;
+}
+
 function say(schedule: string, zone: string): string | undefined {
   const parts: string[] = [];
   for (const part of schedule.split(";")) {

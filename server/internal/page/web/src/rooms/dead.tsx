@@ -13,16 +13,26 @@ const most = 5000;
 
 export interface Group { job: string; jobs: string[]; error: string; runs: Run[] }
 
-// kind is an error without what differs from one run to the next, such as numbers and ids.
+const ids = /\b[0-9a-f]{8}-[0-9a-f-]{27}\b|\b[0-9a-f]{8,}\b/gi;
+
+const lengths = /\b(?:\d+(?:\.\d+)?(?:ns|us|µs|ms|s|m|h))+\b/g;
+
+// kind is an error without what differs from one run to the next, such as ids, lengths of time and long numbers. Short ones are codes:
+// "exit status 1" is another error than "exit status 137".
 function kind(error: string): string {
-  return error.replace(/\b[0-9a-f]{8,}\b|\b[0-9a-f]{8}-[0-9a-f-]{27}\b/gi, "#").replace(/\d+/g, "#");
+  return error.replace(ids, "#").replace(lengths, "#").replace(/\d{4,}/g, "#");
+}
+
+// family is a job's name without the numbers in which jobs of one kind differ.
+function family(name: string): string {
+  return name.replace(ids, "#").replace(/\d+/g, "#");
 }
 
 export function grouped(runs: Run[]): Group[] {
   const groups = new Map<string, Group>();
   for (const run of runs) {
     const error = lastError(run);
-    const key = kind(run.job) + "\u0000" + kind(error);
+    const key = family(run.job) + "\u0000" + kind(error);
     const group = groups.get(key);
     if (!group) {
       groups.set(key, { job: run.job, jobs: [run.job], error, runs: [run] });
@@ -38,16 +48,19 @@ export function grouped(runs: Run[]): Group[] {
 // all. It is undefined where there is none, where it would find some of another group, too, and where not all dead runs are known.
 function only(group: Group, groups: Group[], all: boolean): { error: string } | undefined {
   const error = cut(kind(group.error).split("#").reduce((a, b) => (b.trim().length > a.length ? b.trim() : a), ""));
-  const has = (run: Run) => error !== "" && lastError(run).includes(error);
+  const has = (run: Run) => error !== "" && failed(run) && lastError(run).includes(error);
   const beside = groups.filter((g) => g !== group && g.jobs.some((job) => group.jobs.includes(job)));
   return all && group.runs.every(has) && !beside.some((g) => g.runs.some(has)) ? { error } : undefined;
 }
+
+// failed tells whether a run has errors, which filters look at. What else is shown as why it ended they do not find.
+const failed = (run: Run) => (run.errors?.length ?? 0) > 0;
 
 // common is a filter by which the runs of a group are found: their error, or as much of it as they have in common; "" if that is nothing.
 export function common(group: Group): string {
   const texts = group.runs.map(lastError), same = texts.every((t) => t === group.error);
   const part = cut(same ? group.error : kind(group.error).split("#").reduce((a, b) => (b.trim().length > a.length ? b.trim() : a), ""));
-  return texts.every((t) => t.includes(part)) ? part : "";
+  return group.runs.every(failed) && texts.every((t) => t.includes(part)) ? part : "";
 }
 
 // leadTo is the address of the runs that a group counts: those of its job, or of jobs with a prefix, with its error.

@@ -5,11 +5,11 @@ import { call, get, jobPath, nsPath, Problem } from "../api";
 import { useAnswer } from "../query";
 import { go, jobHref, place, to, usePlace } from "../router";
 import { useCan } from "../session";
-import { afterwards, bodyOf, changesOf, differing, effectOf, kept, more, policies, rebased, source, state, targets, times, valuesOf, wholeOf, wrongOf, type Item, type Source, type Values } from "../spec";
+import { afterwards, arrived, bodyOf, changesOf, differing, dropped, effectOf, kept, more, policies, rebased, source, state, targets, times, valuesOf, wholeOf, wrongOf, type Item, type Source, type Values } from "../spec";
 import { local, zones } from "../time";
 import type { Job, Namespace } from "../types";
 import { Field, Loading, Nothing, Panel, Trouble } from "../ui";
-import { inWords } from "../words";
+import { inZone } from "../words";
 import { Preview, usePreview } from "./preview";
 import { queuesOf } from "./queues";
 
@@ -71,7 +71,8 @@ function begin(ns: string, mode: Mode, name: string, from?: Source): Values {
   return { ...v, schedule: query.get("schedule") ?? "", time_zone: query.get("zone") ?? "", dst: query.get("dst") || v.dst!, except: listed("except"), only: listed("only") };
 }
 
-const formNames: [string, string][] = [["drop", "one attempt, no retry"], ["constant", "after the same delay"], ["exponential", "after growing delays"], ["schedule", "at the times of a cron"]];
+const formNames: [string, string][] = [["drop", "drop: one attempt, no retry"], ["constant", "constant: after the same delay"], ["exponential", "exponential: after growing delays"],
+  ["schedule", "schedule: at the times of a cron"]];
 const targetNames: [string, string][] = [["worker", "workers, by a queue"], ["http", "an HTTP endpoint"], ["kafka", "a topic of Kafka"], ["amqp", "an exchange of RabbitMQ"], ["nats", "a subject of NATS"], ["redis", "a stream of Redis"]];
 
 interface Conflict { newer: Source; fields: string[] }
@@ -90,8 +91,13 @@ function Form({ ns, mode, name, from: first }: { ns: string; mode: Mode; name: s
   const [busy, work] = useState(false);
   const [stored, end] = useState<{ job: Job; warnings: string[] }>();
   const [open, unfold] = useState(false);
+  const [tried, attempt] = useState(false);
+  const [inForce, arrive] = useState(false); // an answer was lost, and the changes are there
+  const madeUp = useRef("");
+  const lost = useRef(false); // the answer to an earlier try
   const before = start(from);
-  const space = now.namespace!;
+  const space = now.namespace!.trim();
+  const spaces = useAnswer("spaces of a form", async (signal) => (await get<{ namespaces?: Namespace[] }>("/v1/namespaces", { page_size: 1000 }, signal)).namespaces?.map((n) => n.name) ?? []);
   const can = useCan(space);
 
   const hidden = from ? kept(from) : [];
@@ -99,19 +105,25 @@ function Form({ ns, mode, name, from: first }: { ns: string; mode: Mode; name: s
   const once = now.when === "once";
   const form = now.failure_policy!, kind = now.target!, as = now["data.as"]!;
   const inTimes = times.filter(shown), inTarget = (targets[kind] ?? []).filter(shown), inMore = more.filter(shown);
-  const inPolicy = [...policies[form]!, ...afterwards].filter(shown), inState = state.filter(shown);
+  const inPolicy = [...policies[form]!, ...afterwards].filter((i) => shown(i) && !dropped(i, now)), inState = state.filter(shown);
   const items = [...inTimes, ...inTarget, ...inPolicy, ...inState, ...inMore];
   const keys = ["name", "namespace", "when", "target", "data.as", "data", "content_type", "failure_policy", ...items.map((i) => i.path)];
 
   const changes = changesOf(now, from || mode === "new" ? valuesOf(from) : now, from);
   const retimed = mode !== "edit" || inTimes.some((i) => now[i.path] !== before[i.path]) || now.when !== before.when;
   const preview = usePreview(space, {
-    schedule: once ? "" : now.schedule!, time_zone: now.time_zone!, dst: now.dst!, due_time: now.due_time!,
+    schedule: once ? "" : now.schedule!, time_zone: now.time_zone!, dst: now.dst!, due_time: once || now.schedule!.trim() !== "" ? now.due_time! : "",
     except: once ? [] : now.except!.split("\n").filter(Boolean), only: once ? [] : now.only!.split("\n").filter(Boolean),
   }, 5);
 
+  const comma = (list: string) => list.split("\n").map((n) => n.trim()).filter(Boolean).join(",");
+  const around = (from: string) => to("schedule", {
+    schedule: now.schedule!, zone: now.time_zone!, dst: now.dst === "safe" ? "" : now.dst!, except: comma(now.except!), only: comma(now.only!), from,
+  }, space);
+
   const typed = wrongOf(now, items);
-  const wrong = (key: string): string | undefined => typed[key]
+  // That a new job has no schedule yet is no news until it is sent.
+  const wrong = (key: string): string | undefined => (key !== "schedule" || tried || mode === "edit" ? typed[key] : undefined)
     ?? (problem?.field && fieldOf(problem.field, keys) === key ? problem.detail : undefined)
     ?? (retimed && preview.problem?.field && fieldOf(preview.problem.field, keys) === key ? preview.problem.detail : undefined);
   const change = (key: string) => (value: string) => {
@@ -140,6 +152,7 @@ function Form({ ns, mode, name, from: first }: { ns: string; mode: Mode; name: s
   const submit = async (e: Event) => {
     e.preventDefault();
     if (busy) return;
+    attempt(true);
     const bad = Object.keys(typed)[0];
     if (bad !== undefined) {
       document.getElementById("f-" + bad)?.focus();
@@ -147,23 +160,36 @@ function Form({ ns, mode, name, from: first }: { ns: string; mode: Mode; name: s
     }
     work(true);
     fail(undefined);
+    // A name that is made up stays the same over retries: an answer that was lost makes no second job.
+    const named = now.name!.trim() || (madeUp.current ||= freshName());
     try {
       const a = mode === "edit"
         ? await call<{ job: Job; warnings?: string[] }>("PATCH", jobPath(ns, name), { raw: bodyOf(changes), ifMatch: from!.job.status?.generation })
-        : await call<{ job: Job; warnings?: string[] }>("POST", `${nsPath(space)}/jobs`, { raw: wholeOf(now.name!.trim(), { ...changes, ...needed(changes, now) }, from) });
+        : await call<{ job: Job; warnings?: string[] }>("POST", `${nsPath(space)}/jobs`, { raw: wholeOf(named, { ...changes, ...needed(changes, now) }, from) });
       drafts.delete(address);
       if (a.warnings?.length) end({ job: a.job, warnings: a.warnings });
       else go(jobHref(space, a.job.name));
     } catch (e) {
       const p = asProblem(e);
-      if (mode === "edit" && p.status === 412) await compare(p);
+      if (mode !== "edit" && p.unknown) change("name")(named); // so that it can be looked up, and what is wrong with it be told
+      if (mode === "edit" && (p.status === 412 || p.unknown)) await compare(p);
       else fail(p);
+      lost.current ||= p.unknown;
     }
     work(false);
   };
   const compare = async (p: Problem) => {
     try {
       const newer = await readJob(jobPath(ns, name));
+      if ((p.unknown || lost.current) && arrived(now, before, newer)) {
+        drafts.delete(address);
+        arrive(true);
+        return;
+      }
+      if (p.unknown) {
+        fail(p);
+        return;
+      }
       meet({ newer, fields: differing(from!, newer) });
     } catch (e) {
       fail(e instanceof Problem && e.status === 404 ? e : p);
@@ -179,11 +205,13 @@ function Form({ ns, mode, name, from: first }: { ns: string; mode: Mode; name: s
 
   const field = (i: Item, options?: (string | [string, string])[]) => (
     <Field key={i.path} name={i.path} label={i.label} kind={i.kind} rows={i.rows} options={options ?? i.options} empty={i.empty} value={now[i.path]!}
-      set={change(i.path)} hint={i.path === "time_zone" ? `${i.hint} Yours is ${local}.` : i.hint} wrong={wrong(i.path)} />
+      set={change(i.path)} hint={i.path === "time_zone" ? <>{i.hint} Yours is {local}. {mode === "new" && now.time_zone !== local &&
+        <button type="button" class="small" onClick={() => change("time_zone")(local)}>Use {local}</button>}</> : i.hint} wrong={wrong(i.path)} />
   );
   const title = mode === "edit" ? "Edit" : mode === "copy" ? "Copy" : "New job";
   if (stored) return <Stored job={stored.job} warnings={stored.warnings} edited={mode === "edit"} />;
   const list = mode === "edit" ? changed(now, before, items) : [];
+  if (inForce) return <InForce ns={ns} name={name} />;
   return (
     <form class="job" onSubmit={submit} noValidate aria-label={mode === "new" ? title : `${title} ${name}`}>
       <h1>{title}{mode !== "new" && <> <bdi>{name}</bdi></>}</h1>
@@ -192,7 +220,7 @@ function Form({ ns, mode, name, from: first }: { ns: string; mode: Mode; name: s
         <Panel title="Job">
           <div class="form">
             <Field name="name" label="Name" value={now.name!} set={change("name")} wrong={wrong("name")} hint="Levels with / between, such as reports/nightly. Empty: one is made up." />
-            <Spaces value={space} set={change("namespace")} wrong={wrong("namespace")} />
+            <Field name="namespace" label="Namespace" value={now.namespace!} set={change("namespace")} wrong={wrong("namespace")} options={spaces.data ?? []} hint="A new one begins with its first job." />
           </div>
           {!can("store") && <p class="warn">Your roles do not let you put jobs into {space}.</p>}
         </Panel>
@@ -206,14 +234,14 @@ function Form({ ns, mode, name, from: first }: { ns: string; mode: Mode; name: s
         <div class="preview">
           {!retimed ? <Unchanged schedule={now.schedule!} zone={now.time_zone!} />
             : once && now.due_time!.trim() === "" ? <p>It runs once, as soon as it is stored.</p>
-            : <Preview of={preview} quiet={preview.problem !== undefined && fieldOf(preview.problem.field, keys) !== undefined} />}
+            : <Preview of={preview} around={once ? undefined : around} quiet={preview.problem !== undefined && fieldOf(preview.problem.field, keys) !== undefined} />}
         </div>
       </Panel>
       <Panel title="Where to">
         <div class="form">
           <Field name="target" label="Target" kind="select" value={kind} set={change("target")} wrong={wrong("target")}
             options={[...targetNames, ...(targets[before.target!] ? [] : [[before.target!, `${before.target}, as it is`] as [string, string]])]} />
-          {inTarget.map((i) => i.path === "target.worker.queue" ? <QueueField key={i.path} ns={space} item={i} value={now[i.path]!} set={change(i.path)} wrong={wrong(i.path)} /> : field(i))}
+          {inTarget.map((i) => i.path === "target.worker.queue" ? <QueueField key={i.path} ns={mode === "edit" || space === ns || spaces.data?.includes(space) ? space : ""} item={i} value={now[i.path]!} set={change(i.path)} wrong={wrong(i.path)} /> : field(i))}
         </div>
       </Panel>
       <Panel title="Payload">
@@ -259,7 +287,7 @@ function Form({ ns, mode, name, from: first }: { ns: string; mode: Mode; name: s
       {problem && <Trouble of={problem} />}
       <div class="buttons">
         <a class="button" href={mode === "new" ? to("jobs", {}, ns) : jobHref(ns, name)} onClick={() => drafts.delete(address)}>Cancel</a>
-        <button type="submit" class="primary" disabled={busy || conflict !== undefined || !can("store") || (mode === "edit" && Object.keys(changes).length === 0)}>
+        <button type="submit" class="primary" disabled={busy || conflict !== undefined || !can("store") || (mode === "edit" && list.length === 0)}>
           {busy ? "…" : mode === "edit" ? "Store the changes" : "Make the job"}</button>
       </div>
     </form>
@@ -282,16 +310,18 @@ function fieldOf(path: string, keys: string[]): string | undefined {
 const others: Record<string, string> = { when: "Runs", target: "Target", "data.as": "Payload", data: "Data", content_type: "Content type", failure_policy: "Retries" };
 
 // changed lists what the reader has changed: what it was, and is.
-function changed(now: Values, before: Values, shown: Item[]): [string, string, string][] {
+function changed(typed: Values, before: Values, shown: Item[]): [string, string, string][] {
+  const out = afterwards.filter((i) => dropped(i, typed));
+  const now = { ...typed, ...Object.fromEntries(out.map((i) => [i.path, ""])) };
   const text = (value: string) => (value === "" ? "none" : value === "true" ? "yes" : value.length > 80 ? value.slice(0, 80) + "…" : value);
-  const labels = [...Object.entries(others), ...shown.map((i) => [i.path, i.label] as const)];
+  const labels = [...Object.entries(others), ...[...shown, ...out].map((i) => [i.path, i.label] as const)];
   return labels.filter(([path]) => now[path] !== before[path] && !(path === "data" && !["json", "text"].includes(now["data.as"]!)))
     .map(([path, label]) => [label, text(before[path]!), text(now[path]!)]);
 }
 
 // Unchanged says what the schedule is: when it fires next the job's own page knows, as that depends on when it was put.
 function Unchanged({ schedule, zone }: { schedule: string; zone: string }) {
-  const words = schedule === "" ? undefined : inWords(schedule, zone);
+  const words = schedule === "" ? undefined : inZone(schedule, zone);
   return <>{words && <p class="words">{words[0]!.toUpperCase() + words.slice(1)}</p>}<p class="none">Its times stay as they are.</p></>;
 }
 
@@ -306,7 +336,8 @@ function Met({ conflict, mine, goOn, leave }: { conflict: Conflict; mine: string
   return (
     <div class="trouble" role="alert">
       <div>
-        <p>Somebody has changed the job since this form was filled: <bdi>{conflict.fields.length > 0 ? conflict.fields.join(", ") : "and changed it back"}</bdi>. Nothing was stored.</p>
+        {conflict.fields.length > 0 ? <p>Somebody has changed the job since this form was filled: <bdi>{conflict.fields.join(", ")}</bdi>. Nothing was stored.</p>
+          : <p>The job was put since this form was filled, and all its fields are as they were. Nothing was stored.</p>}
         {both.length > 0 && <p>You have changed <bdi>{both.join(", ")}</bdi>, too: yours would replace what is there now.</p>}
       </div>
       <div class="buttons">
@@ -329,14 +360,28 @@ function Stored({ job, warnings, edited }: { job: Job; warnings: string[]; edite
   );
 }
 
-// Spaces offers the namespaces that there are; another one begins with its first job.
-function Spaces({ value, set, wrong }: { value: string; set: (v: string) => void; wrong?: string }) {
-  const all = useAnswer("spaces of a form", async (signal) => (await get<{ namespaces?: Namespace[] }>("/v1/namespaces", { page_size: 1000 }, signal)).namespaces?.map((n) => n.name) ?? []);
-  return <Field name="namespace" label="Namespace" value={value} set={set} wrong={wrong} options={all.data ?? []} hint="A new one begins with its first job." />;
+// InForce says what became of changes whose answer was lost.
+function InForce({ ns, name }: { ns: string; name: string }) {
+  return (
+    <div role="status">
+      <h1>Your changes are there: <bdi>{name}</bdi></h1>
+      <p>The answer of the node was lost. The job was read again, and it has what you changed.</p>
+      <p class="acts"><a class="button primary" href={jobHref(ns, name)}>To the job</a></p>
+    </div>
+  );
 }
 
-// QueueField offers the queues that there are.
+// freshName is a name for a job that is given none: a ULID, as a node makes them.
+function freshName(): string {
+  const digits = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
+  let name = "";
+  for (let i = 0, ms = Date.now(); i < 10; i++, ms = Math.floor(ms / 32)) name = digits[ms % 32]! + name;
+  for (const b of crypto.getRandomValues(new Uint8Array(16))) name += digits[b % 32]!;
+  return name;
+}
+
+// QueueField offers the queues that there are; of no namespace there are none.
 function QueueField({ ns, item, value, set, wrong }: { ns: string; item: Item; value: string; set: (v: string) => void; wrong?: string }) {
-  const all = useAnswer(`queues of a form ${ns}`, async (signal) => (await queuesOf(ns, signal)).queues.filter((q) => q.kind === "worker").map((q) => q.name));
+  const all = useAnswer(`queues of a form ${ns}`, async (signal) => ns === "" ? [] : (await queuesOf(ns, signal)).queues.filter((q) => q.kind === "worker").map((q) => q.name));
   return <Field name={item.path} label={item.label} value={value} set={set} wrong={wrong} options={all.data ?? []} hint={item.hint} />;
 }

@@ -1,5 +1,5 @@
 import { useEffect, useState } from "preact/hooks";
-import { call, get, jobPath, nsPath, post, Problem } from "../api";
+import { call, get, jobPath, nsPath, post, Problem, runPath } from "../api";
 import { hear } from "../live";
 import { nextTimes } from "../next";
 import { useAnswer, usePages } from "../query";
@@ -9,10 +9,11 @@ import { Table } from "../table";
 import { count, exact, known, local, plural } from "../time";
 import type { Backfill, Job, Run } from "../types";
 import { Acting, Copy, Facts, holdLink, JobLink, Labels, Loading, Nothing, Outcome, Panel, pretty, sentence, Trouble, When, Why, type Act } from "../ui";
-import { inWords } from "../words";
+import { inZone } from "../words";
 import { BackfillTable } from "./backfills";
 import { Graph } from "./graph";
 import { targetOf } from "./jobs";
+import { unfinished } from "./queues";
 import { columns, hasEnded, keyOfRun, lastError, took } from "./runs";
 import { NextTimes } from "./times";
 
@@ -49,7 +50,7 @@ export function JobRoom({ ns, name }: { ns: string; name: string }) {
         : <Trouble of={job.problem} retry={job.reload} />}
       {!j && !job.problem && <Loading of="the job" />}
       {j && <About ns={ns} job={j} />}
-      <History ns={ns} name={name} />
+      <History ns={ns} name={name} pending={j?.status?.pending_runs?.length ?? 0} />
       {j && (
         <>
           <Backfills ns={ns} name={name} />
@@ -94,22 +95,26 @@ function Gone({ ns, name, says, deleted }: { ns: string; name: string; says: str
       {when ? <><strong>Deleted</strong>{by && <> by <bdi>{by}</bdi></>} <When at={when} />. {history}</>
         : newest?.reason === "expired" ? <><strong>Ended</strong>: its life (ttl) was over. {history}</>
         : <><bdi>{sentence(says)}</bdi> {newest
-          ? <>Its last run: {newest.status}, <When at={run} />. Nothing tells of a deletion, so most likely it has <strong>ended</strong>: it has run, its repeats are used up or its ttl
-            is over. But of a job that was deleted while it had no unfinished run, only the record of who did what tells. {history}</>
+          ? <>Its last run: {newest.status}, <When at={run} />. {ranOnce(last.data!)
+            ? <>No other is kept, so most likely it has <strong>ended</strong>, as a job that runs once does with its run. If it had a schedule, it may have been deleted.</>
+            : <>It has ended, or was deleted: nothing tells which.</>} {history}</>
           : "No run of it is kept: it has never been, was deleted before it ran, or its history is no longer kept."}</>}
     </p></div>
   );
 }
 
+// ranOnce tells whether a history may be that of a job that runs once, and has.
+const ranOnce = (runs: Run[]) => runs.length === 1 && runs[0]!.cause === "schedule" && ["succeeded", "failed", "dead"].includes(runs[0]!.status);
+
 function About({ ns, job }: { ns: string; job: Job }) {
   const s = job.status ?? {};
   const zone = job.time_zone || "UTC";
-  const words = job.schedule ? inWords(job.schedule, zone) : "once";
+  const words = job.schedule ? inZone(job.schedule, zone) : "once";
   const c = s.counters ?? {};
   return (
     <>
       <p class={"why" + (s.hold && !["not_due", "starting"].includes(s.hold.code) ? " held" : "")}>
-        {s.hold?.code === "not_due" && s.next_run_time ? <NotDue ns={ns} job={job} next={s.next_run_time} />
+        {s.hold?.code === "not_due" && s.next_run_time ? <><NotDue ns={ns} job={job} next={s.next_run_time} /><Besides ns={ns} job={job} /></>
           : s.hold ? <><Why of={s.hold} />{" "}
           <JobHold ns={ns} job={job} /></>
           : s.phase === "running" ? <>An attempt is in force{s.current_run?.id && <>: <a href={runHref(ns, s.current_run.id)}>see the run</a></>}.</>
@@ -117,7 +122,7 @@ function About({ ns, job }: { ns: string; job: Job }) {
       </p>
       <div class="columns">
         <Panel title="Schedule">
-          <p class="words">{words ? words[0]!.toUpperCase() + words.slice(1) : <code>{job.schedule}</code>}{job.schedule && <>, {zone}</>}</p>
+          <p class="words">{words ? words[0]!.toUpperCase() + words.slice(1) : <><code>{job.schedule}</code>, {zone}</>}</p>
           {job.schedule && <p class="source"><code><bdi>{job.schedule}</bdi></code>{job.dst && job.dst !== "safe" && <> dst: {job.dst}</>}</p>}
           {(job.except?.length || job.only?.length) ? (
             <p>{job.except?.length ? <>Not on <a href={to("calendars", {}, ns)}>{job.except.join(", ")}</a>. </> : null}
@@ -165,6 +170,19 @@ function NotDue({ ns, job, next }: { ns: string; job: Job; next: string }) {
   );
 }
 
+// Besides says which runs there are beside the schedule's own, as of a trigger, and what keeps the oldest that waits.
+function Besides({ ns, job }: { ns: string; job: Job }) {
+  const all = job.status?.pending_runs ?? [], waits = all.filter((r) => r.status !== "running");
+  const first = waits[0] ?? all[0];
+  const path = first?.id ? runPath(ns, first.id) : "";
+  const hold = useAnswer(`besides ${path}`, async (signal) => path === "" ? undefined : (await get<Run>(path, {}, signal)).hold, { every: 3000, on: (e) => e.job === job.name }).data;
+  if (!first) return null;
+  const n = waits.length || all.length;
+  const href = n === 1 && first.id ? runHref(ns, first.id) : to("runs", { job: job.name, status: unfinished }, ns);
+  return <> {waits.length > 0 ? plural(n, "run waits", "runs wait") : plural(n, "run goes on", "runs go on")} besides: <a href={href}>see {n === 1 ? "it" : "them"}</a>.
+    {hold && <> <Why of={hold} /> {holdLink({ ns, job: job.name, hold })}</>}</>;
+}
+
 // some is a count that is not none.
 const some = (n?: string) => (Number(n ?? 0) > 0 ? count(n) : undefined);
 
@@ -183,11 +201,14 @@ function Next({ ns, job }: { ns: string; job: Job }) {
   const times = useAnswer(key, (signal) => nextTimes(ns, job, 10, signal));
   if (!next) return <p class="none">No next time.</p>;
   if (!job.schedule) return <p>Due <When at={next} />, {exact(Date.parse(next))}.</p>;
-  return <><Trouble of={times.problem} />{times.data && <NextTimes times={times.data.times} zone={job.time_zone || "UTC"} />}
+  const around = (from: string) => to("schedule", {
+    schedule: job.schedule!, zone: job.time_zone, dst: job.dst === "safe" ? "" : job.dst, except: job.except?.join(","), only: job.only?.join(","), from,
+  }, ns);
+  return <><Trouble of={times.problem} />{times.data && <NextTimes times={times.data.times} zone={job.time_zone || "UTC"} around={around} />}
     {times.data?.more && <p class="small-print">{times.data.more}</p>}</>;
 }
 
-function History({ ns, name }: { ns: string; name: string }) {
+function History({ ns, name, pending }: { ns: string; name: string; pending: number }) {
   const path = `${jobPath(ns, name)}:runs`;
   const pages = usePages<Run>(path, async (token, signal) => {
     const a = await get<{ runs?: Run[]; next_page_token?: string }>(path, { page_size: 200, page_token: token }, signal);
@@ -198,7 +219,8 @@ function History({ ns, name }: { ns: string; name: string }) {
     <Panel title="Runs">
       <Trouble of={pages.problem} retry={pages.reload} />
       {strip.length > 0 && <Strip ns={ns} runs={strip} />}
-      {pages.items.length === 0 ? (pages.loading ? <Loading of="runs" /> : !pages.problem && <Nothing>It has not run yet, or its history is no longer kept.</Nothing>) : (
+      {pages.items.length === 0 ? (pages.loading ? <Loading of="runs" /> : !pages.problem && <Nothing>
+        {pending > 0 ? `${plural(pending, "run is", "runs are")} unfinished, and none that has ended is kept.` : "It has not run yet, or its history is no longer kept."}</Nothing>) : (
         <Table label="Runs of the job" rows={pages.items} keyOf={keyOfRun} href={(r) => runHref(ns, r.id)} more={pages.more} done={pages.done}
           columns={[columns.status!, columns.run!, columns.due!, columns.ended!, columns.late!, columns.took!, columns.attempt!, columns.error!]} />
       )}
@@ -278,7 +300,7 @@ function actsOf(ns: string, job: Job, can: ReturnType<typeof useCan>): Act[] {
       json("data", v.data!);
       const raw = v.data!.trim() === "" ? "" : `,"data":${v.data}`;
       const run = await call<Run>("POST", `${path}:trigger`, { raw: `{"overlap":${JSON.stringify(v.overlap)}${raw}}` });
-      return <p>It has begun: <a href={runHref(ns, run.id)}>the run</a>.</p>;
+      return <p>It is due now: <a href={runHref(ns, run.id)}>the run</a>.</p>;
     },
   });
   if (can("operate") && !job.paused) acts.push({

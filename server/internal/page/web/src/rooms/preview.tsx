@@ -4,7 +4,7 @@ import { call } from "../api";
 import { useAnswer, type Answer } from "../query";
 import { exact, relative, startOfDay } from "../time";
 import { Loading, Trouble } from "../ui";
-import { inWords } from "../words";
+import { inZone } from "../words";
 import { NextTimes } from "./times";
 
 // Asked is a schedule as it is typed in.
@@ -23,7 +23,7 @@ export function usePreview(ns: string, asked: Asked, count: number): Previewed {
   const times = useAnswer(`preview ${ns} ${count} ${JSON.stringify(waited)}`, async (signal) => {
     const schedule = waited.schedule.trim(), due = waited.due_time?.trim();
     if (schedule === "" && !due) return undefined;
-    const rules = schedule === "" ? {} : { schedule: waited.schedule, dst: waited.dst || undefined, namespace: ns, except: waited.except, only: waited.only };
+    const rules = schedule === "" ? {} : { schedule: waited.schedule, dst: waited.dst || undefined, namespace: ns || undefined, except: waited.except, only: waited.only };
     const a = await call<{ times?: string[] }>("POST", "/v1/schedules:preview", {
       signal, body: {
         ...rules, time_zone: waited.time_zone || undefined, count: schedule === "" ? 1 : count, due_time: due || undefined,
@@ -35,10 +35,10 @@ export function usePreview(ns: string, asked: Asked, count: number): Previewed {
   return { ...times, asked: waited };
 }
 
-// Preview shows it. Quiet: what is wrong is told elsewhere.
-export function Preview({ of, quiet }: { of: Previewed; quiet?: boolean }) {
+// Preview shows it. Quiet: what is wrong is told elsewhere. Around is the address of its times from a day on.
+export function Preview({ of, quiet, around }: { of: Previewed; quiet?: boolean; around?: (from: string) => string }) {
   const { asked } = of;
-  const words = asked.schedule ? inWords(asked.schedule, asked.time_zone) : undefined;
+  const words = asked.schedule ? inZone(asked.schedule, asked.time_zone) : undefined;
   return (
     <>
       {words && !of.problem && <p class="words" role="status">{words[0]!.toUpperCase() + words.slice(1)}</p>}
@@ -46,7 +46,7 @@ export function Preview({ of, quiet }: { of: Previewed; quiet?: boolean }) {
       {of.loading && !of.data && <Loading of="times" />}
       {of.data && (of.data.length === 0 ? <p>It never fires.</p>
         : asked.schedule === "" ? <p>It runs once, {relative(Date.parse(of.data[0]!))}: {exact(Date.parse(of.data[0]!))}.</p>
-        : <NextTimes times={of.data} zone={asked.time_zone || "UTC"} from={asked.from ? Date.parse(startOfDay(asked.from, asked.time_zone)) : undefined} />)}
+        : <NextTimes times={of.data} zone={asked.time_zone || "UTC"} around={around} from={asked.from ? Date.parse(startOfDay(asked.from, asked.time_zone)) : undefined} />)}
     </>
   );
 }

@@ -85,7 +85,7 @@ const late = (unheard?: string[]) => (unheard?.length ? ` ${unheard.join(", ")} 
 function pause(ns: string, q: Queue): Act {
   return {
     title: `Pause ${q.name}`, button: "Pause", fields: [{ name: "note", label: "Why, for people" }],
-    says: <p>No node hands out attempts of <bdi>{q.name}</bdi> until it is resumed. {plural(Number(q.in_flight ?? 0), "attempt")} in force will go on.</p>,
+    says: <p>No node hands out attempts of <bdi>{q.name}</bdi> until it is resumed.{Number(q.in_flight ?? 0) > 0 && ` ${plural(Number(q.in_flight), "attempt")} in force will go on.`}</p>,
     run: async (v) => "It is paused." + late((await post<{ unheard?: string[] }>(`${queuePath(ns, q.kind, q.name)}:pause`, v.note ? { note: v.note } : {})).unheard),
   };
 }

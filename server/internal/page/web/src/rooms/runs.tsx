@@ -103,6 +103,7 @@ export function RunsRoom({ ns }: { ns: string }) {
   const cancels = filter.status.length === 0 || filter.status.some((s) => ["staged", "running", "retrying"].includes(s));
   const redrives = filter.status.length === 0 || filter.status.includes("dead");
   const which = selected.size > 0 ? `${count(selected.size)} selected` : "all";
+  const acts = selected.size > 0 || value("late") === ""; // the API knows no lateness: all would be more than the list shows
   return (
     <>
       <h1>Runs</h1>
@@ -112,15 +113,15 @@ export function RunsRoom({ ns }: { ns: string }) {
         ))}
       </div>
       <div class="filters" role="group" aria-label="Filters">
-        <Field name="prefix" label="Job begins with" value={filter.prefix} set={(v) => setQuery({ prefix: v })} />
+        <Field name="prefix" label="Job begins with" value={filter.prefix} set={(v) => setQuery({ prefix: v, job: undefined })} />
         <Field name="queue" label="Queue" value={filter.queue} set={(v) => setQuery({ queue: v })} />
         <Field name="error" label="Error contains" value={filter.error} set={(v) => setQuery({ error: v })} />
         <Field name="label" label="Label" value={filter.label} set={(v) => setQuery({ label: v })} />
         <Field name="late" label="Later than" value={value("late")} set={(v) => setQuery({ late: v })} />
         <span class="sum" role="status">{summed(pages, "run")}</span>
         <span class="acts">
-          {can("operate") && redrives && <button type="button" data-act onClick={() => ask("redrive")}>Redrive {which}…</button>}
-          {can("operate") && cancels && <button type="button" class="danger" onClick={() => ask("cancel")}>Cancel {which}…</button>}
+          {can("operate") && acts && redrives && <button type="button" data-act onClick={() => ask("redrive")}>Redrive {which}…</button>}
+          {can("operate") && acts && cancels && <button type="button" class="danger" onClick={() => ask("cancel")}>Cancel {which}…</button>}
         </span>
       </div>
       {filter.job && <p class="changes">Only of the job <JobLink ns={ns} name={filter.job} /> <button type="button" onClick={() => setQuery({ job: undefined })}>Any job</button></p>}
