@@ -89,7 +89,7 @@ func TestAJobThatWasDeleted(t *testing.T) {
 
 	n.must("DELETE", "/v1/namespaces/default/jobs?prefix=reco", nil)
 	p.visit("/jobs/default/recorded?unrecorded")
-	p.sees(".trouble", "Nothing tells of a deletion")
+	p.sees(".trouble", "It has ended, or was deleted: nothing tells which.")
 	p.visit("/jobs/default/recorded")
 	p.sees(".trouble", "Deleted")
 }

@@ -95,9 +95,8 @@ function Gone({ ns, name, says, deleted }: { ns: string; name: string; says: str
       {when ? <><strong>Deleted</strong>{by && <> by <bdi>{by}</bdi></>} <When at={when} />. {history}</>
         : newest?.reason === "expired" ? <><strong>Ended</strong>: its life (ttl) was over. {history}</>
         : <><bdi>{sentence(says)}</bdi> {newest
-          ? <>Its last run: {newest.status}, <When at={run} />. {ranOnce(last.data!)
-            ? <>No other is kept, so most likely it has <strong>ended</strong>, as a job that runs once does with its run. If it had a schedule, it may have been deleted.</>
-            : <>It has ended, or was deleted: nothing tells which.</>} {history}</>
+          ? <>Its last run: {newest.status}, <When at={run} />. It has ended, or was deleted: nothing tells which.
+            {ranOnce(last.data!) && <> If it was to run once, most likely it has <strong>ended</strong> with this run.</>} {history}</>
           : "No run of it is kept: it has never been, was deleted before it ran, or its history is no longer kept."}</>}
     </p></div>
   );
