@@ -71,8 +71,8 @@ func (q *queue) mostAwaited() (most int, bounded bool) {
 	return b.MostAwaited(), true
 }
 
-// overAwaited reports whether more attempts await their completion, or are about to leave, than may. An attempt
-// that leaves is among them.
+// overAwaited reports whether more attempts await their completion, or are about to leave, than may. An
+// attempt that leaves is among them.
 func (q *queue) overAwaited() bool {
 	most, bounded := q.mostAwaited()
 	return bounded && q.awaited+q.taken > most

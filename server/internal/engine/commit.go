@@ -111,11 +111,11 @@ func (e *Engine) reportCommit(writes []store.Write, took time.Duration, err erro
 // partition each batch is. It has one group of a lane at a time.
 type Way interface {
 	Submit(partitions []int, writes []store.Write, done func(error))
-	// Holds reports whether groups are held back on the way, so that it is not the store that does not answer. It
-	// must not block.
+	// Holds reports whether groups are held back on the way, so that it is not the store that does not
+	// answer. It must not block.
 	Holds() bool
-	// Quiet reports whether nothing may be handed out: while groups are held back, and for some time before that,
-	// in which they go to the store. It must not block.
+	// Quiet reports whether nothing may be handed out: while groups are held back, and for some time before
+	// that, in which they go to the store. It must not block.
 	Quiet() bool
 }
 

@@ -187,8 +187,8 @@ func (d *deadline) cut() {
 }
 
 // leave has nothing set from now on. It waits for a cut under way: when the handler has returned, the
-// connection serves other requests, and what belongs to a stream of HTTP/2 is gone, so that to set its deadline
-// panics.
+// connection serves other requests, and what belongs to a stream of HTTP/2 is gone, so that to set its
+// deadline panics.
 func (d *deadline) leave() {
 	d.mu.Lock()
 	defer d.mu.Unlock()

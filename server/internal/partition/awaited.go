@@ -2,9 +2,9 @@ package partition
 
 import "github.com/carillonhq/carillon/server/internal/delivery"
 
-// awaiting counts the attempts in force that a consumer at a broker completes, by queue, from when they leave:
-// until then each has a slot of the hub. Each is in memory until it ends, which may take hours; the hub bounds
-// how many there are.
+// awaiting counts the attempts in force that a consumer at a broker completes, by queue, from when they
+// leave: until then each has a slot of the hub. Each is in memory until it ends, which may take hours; the
+// hub bounds how many there are.
 type awaiting struct {
 	n       map[delivery.Queue]int
 	changed map[delivery.Queue]struct{} // since they were told
@@ -40,8 +40,8 @@ func (w *awaiting) uncount(e *entry) {
 	w.changed[*e.queue] = struct{}{}
 }
 
-// AppendAwaited appends how many attempts that have left a consumer at a broker completes, of the queues in which
-// that has changed since the last call.
+// AppendAwaited appends how many attempts that have left a consumer at a broker completes, of the queues in
+// which that has changed since the last call.
 func (a *Attempts) AppendAwaited(out []delivery.Awaited) []delivery.Awaited {
 	for q := range a.awaiting.changed {
 		out = append(out, delivery.Awaited{Queue: q, N: a.awaiting.n[q]})

@@ -86,8 +86,8 @@ func (i Intake) PartitionOf(k carillon.Key) int {
 
 // DoAll has commands of one partition done together, and returns once what is done is durable. There are at
 // most [message.MaxCommands]. What is left open is for Do: it is not done, or that is not known. An error
-// says why that is so of all that were tried, unless their node is of a version that does commands alone only.
-// What is [message.Apart] was not tried, and is for Do as well.
+// says why that is so of all that were tried, unless their node is of a version that does commands alone
+// only. What is [message.Apart] was not tried, and is for Do as well.
 func (i Intake) DoAll(ctx context.Context, p int, all []message.Command) ([]message.Decision, error) {
 	decided := make([]message.Decision, len(all))
 	var places []int

@@ -137,10 +137,11 @@ func (c *campaign) hurt(kind string) {
 }
 
 // kills are the ways in which a node ends by force, each as often as it weighs.
-var kills = []string{"kill", "kill", "kill", "kill", "kill while leaving", "kill while starting", "freeze, then kill"}
+var kills = []string{"kill", "kill", "kill", "kill", "kill while leaving", "kill while starting",
+	"freeze, then kill"}
 
-// eachKnown names those that are asked for and are no kinds of faults: without them a campaign would prove less than
-// was asked for.
+// eachKnown names those that are asked for and are no kinds of faults: without them a campaign would prove
+// less than was asked for.
 func eachKnown(only, kinds []string) error {
 	var errs []error
 	for _, one := range only {
