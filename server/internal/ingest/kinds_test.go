@@ -166,7 +166,7 @@ func whatCannotBeDoneNowIsTriedAgain(t *testing.T, k *kind) {
 		event(to, "3", ingest.JobCreate, "a", later), event(to, "4", ingest.JobPut, "b", later))
 	realserver.Eventually(t, func() error {
 		s := x.Status("a")[0]
-		if !strings.Contains(s.Readers[0].Retrying, "the store is away") || s.InFlight < 1 {
+		if !strings.Contains(s.Readers[0].Retrying, "cannot do it at present") || s.InFlight < 1 {
 			return fmt.Errorf("its status is %+v", s)
 		}
 		return nil

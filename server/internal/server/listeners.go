@@ -8,6 +8,8 @@ import (
 	"net"
 	"net/http"
 
+	"google.golang.org/grpc"
+
 	"github.com/carillonhq/carillon/server/internal/grpcapi"
 )
 
@@ -137,9 +139,10 @@ func (d *listener) overGRPC(server *grpcapi.Server) {
 	}
 }
 
-// wrap adds the name of the listener that failed; a closed listener is no failure.
+// wrap adds the name of the listener that failed; a closed listener is no failure, also if it was closed before
+// it was served.
 func wrap(name string, err error) error {
-	if err == nil || errors.Is(err, http.ErrServerClosed) {
+	if err == nil || errors.Is(err, http.ErrServerClosed) || errors.Is(err, grpc.ErrServerStopped) {
 		return nil
 	}
 	return fmt.Errorf("%s: %w", name, err)
