@@ -139,8 +139,8 @@ func (d *listener) overGRPC(server *grpcapi.Server) {
 	}
 }
 
-// wrap adds the name of the listener that failed; a closed listener is no failure, also if it was closed before
-// it was served.
+// wrap adds the name of the listener that failed; a closed listener is no failure, also if it was closed
+// before it was served.
 func wrap(name string, err error) error {
 	if err == nil || errors.Is(err, http.ErrServerClosed) || errors.Is(err, grpc.ErrServerStopped) {
 		return nil

@@ -9,12 +9,14 @@ import (
 	"github.com/carillonhq/carillon/server/internal/grpcapi"
 )
 
-// TestAListenerThatEndsBeforeItIsServed: to end a server at once is no failure, whichever of the two goroutines
-// is first.
+// TestAListenerThatEndsBeforeItIsServed: to end a server at once is no failure, whichever of the two
+// goroutines is first.
 func TestAListenerThatEndsBeforeItIsServed(t *testing.T) {
 	for name, over := range map[string]func(*listener){
 		"grpc": func(d *listener) { d.overGRPC(grpcapi.NewFrame(grpcapi.Options{})) },
-		"http": func(d *listener) { d.overHTTP(&http.Server{}, slog.New(slog.DiscardHandler)) }, //nolint:gosec // it sets its limits
+		"http": func(d *listener) {
+			d.overHTTP(&http.Server{}, slog.New(slog.DiscardHandler)) //nolint:gosec // it sets its limits
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			at, err := net.Listen("tcp", "127.0.0.1:0")
