@@ -5,15 +5,57 @@ package page_test
 import (
 	"encoding/base64"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strings"
 	"testing"
+
+	"github.com/carillonhq/carillon/server/internal/server"
 )
 
 var (
-	shotsOf = flag.String("shots-of", "", "take pictures of the page of the node at this `url`")
-	shotsTo = flag.String("shots-to", ".", "`folder` for them")
+	shotsOf  = flag.String("shots-of", "", "take pictures of the page of the node at this `url`")
+	shotsTo  = flag.String("shots-to", ".", "`folder` for them")
+	roomsTo  = flag.String("rooms-to", "", "`folder` for pictures of each room, of a node that the test furnishes")
+	nameless = regexp.MustCompile(`[^a-z0-9]+`)
 )
+
+// TestPicturesOfEachRoom takes those of docs/page/rooms, and writes the page of docs that shows them.
+func TestPicturesOfEachRoom(t *testing.T) {
+	if *roomsTo == "" {
+		t.Skip("no -rooms-to")
+	}
+	b := launch(t)
+	n := start(t, server.Config{})
+	n.furnish()
+	p := b.open(t, n.url, 1440, 900)
+	p.visit("/dead")
+	p.sees("main", "imports/file") // from here on it is dead
+	p.visit("/jobs/default/thumbnails/scene")
+	p.sees("main", "No worker serves")
+	var page strings.Builder
+	page.WriteString("# Each room of the page\n\nMade by `go test ./server/internal/page -run TestPicturesOfEachRoom -rooms-to FOLDER`: " +
+		"1440 and 390 wide,\nlight and dark.\n")
+	for _, r := range roomsOf(n) {
+		name := strings.Trim(nameless.ReplaceAllString(lower(r.name), "-"), "-")
+		fmt.Fprintf(&page, "\n## %s\n", strings.ToUpper(r.name[:1])+r.name[1:])
+		for _, scheme := range []string{"light", "dark"} {
+			p.scheme(scheme)
+			for _, wide := range []int{1440, 390} {
+				p.resize(wide, 900)
+				p.visit(r.path)
+				p.wait(`document.querySelector("main").textContent.toLowerCase().includes(` + js(lower(r.sees)) + `)`)
+				p.wait(`!document.querySelector(".loading")`)
+				file := fmt.Sprintf("%s-%s-%d.webp", name, scheme, wide)
+				p.shoot(filepath.Join(*roomsTo, file), object{"format": "webp", "quality": 55})
+				fmt.Fprintf(&page, "\n![%s, %s, %d wide](%s)\n", r.name, scheme, wide, file)
+			}
+		}
+	}
+	p.must(os.WriteFile(filepath.Join(*roomsTo, "README.md"), []byte(page.String()), 0o600))
+}
 
 // TestPictures takes those that people look at: each room, light and dark, on a wide screen and on a phone.
 func TestPictures(t *testing.T) {
@@ -52,10 +94,16 @@ func (p *tab) picture(path, name string) {
 	if path == "/" {
 		p.wait(`document.querySelector(".band .next")`)
 	}
+	p.shoot(filepath.Join(*shotsTo, name+".png"), object{"format": "png"})
+}
+
+// shoot writes what is in sight to a file, once it has been drawn.
+func (p *tab) shoot(file string, how object) {
+	p.t.Helper()
 	p.must(p.eval(`new Promise((done) => setTimeout(done, 1500))`, nil))
 	var shot struct{ Data string }
-	p.do("Page.captureScreenshot", object{"format": "png"}, &shot)
+	p.do("Page.captureScreenshot", how, &shot)
 	picture, err := base64.StdEncoding.DecodeString(shot.Data)
 	p.must(err)
-	p.must(os.WriteFile(filepath.Join(*shotsTo, name+".png"), picture, 0o600))
+	p.must(os.WriteFile(file, picture, 0o600))
 }
