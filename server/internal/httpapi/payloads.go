@@ -158,7 +158,7 @@ type deadline struct {
 	over bool
 }
 
-// renew sets it anew; forever: there is none.
+// renew sets it again; forever: there is none.
 func (d *deadline) renew(forever bool) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -64,7 +64,7 @@ func (c rateRules) under(g key, r Rate, s span) {
 	}
 	most := float64(r.Burst) + float64(wire)/float64(r.every())
 	level, at := most, s.from
-	for _, a := range c.ratedAttempts(g) {
+	for _, a := range ratedAttempts(c.world, g) {
 		if a.At.Before(s.from) || !a.At.Before(s.to) {
 			continue
 		}
@@ -82,7 +82,7 @@ func (c rateRules) under(g key, r Rate, s span) {
 }
 
 // ratedAttempts are those that are surely under a rate, by time.
-func (w *world) ratedAttempts(g key) (out []*Attempt) {
+func ratedAttempts(w *world, g key) (out []*Attempt) {
 	for _, k := range w.keys {
 		if k.namespace != g.namespace {
 			continue
@@ -109,12 +109,12 @@ func (w *world) ratedAttempts(g key) (out []*Attempt) {
 func (w *world) rationed(namespace string, of *Job) []span {
 	var out []span
 	for _, name := range slices.Compact([]string{"", of.ConcurrencyKey}) {
-		out = append(out, w.rationedBy(key{namespace, name})...)
+		out = append(out, rationedBy(w, key{namespace, name})...)
 	}
 	return merged(out)
 }
 
-func (w *world) rationedBy(g key) []span {
+func rationedBy(w *world, g key) []span {
 	if spans, ok := w.rations[g]; ok {
 		return spans
 	}

@@ -263,14 +263,14 @@ export function changesOf(now: Values, before: Values, from?: Source): Changes {
   if (history.length > 0) out.history = JSON.stringify(Object.fromEntries(history));
 
   const as = now["data.as"]!;
-  const anew = as !== before["data.as"] || ((as === "json" || as === "text") && now.data !== before.data);
+  const otherData = as !== before["data.as"] || ((as === "json" || as === "text") && now.data !== before.data);
   if (as === "keep") return out;
-  if (anew) {
+  if (otherData) {
     if (as === "none") out.data_base64 = "null"; // data that are null are JSON
     if (as === "json") out.data = now.data!.trim();
     if (as === "text") out.data_base64 = JSON.stringify(toBase64(now.data!));
   }
-  if (anew || (as !== "none" && now.content_type !== before.content_type)) {
+  if (otherData || (as !== "none" && now.content_type !== before.content_type)) {
     const other = as === "json" ? "application/json" : "text/plain; charset=utf-8";
     const type = now.content_type!.trim();
     const fits = as === before["data.as"] || now.content_type !== before.content_type || isJSON(type) === (as === "json");
