@@ -21,7 +21,7 @@ import (
 )
 
 // serve makes the call that a route leads to and answers with its reply.
-func (h *handler) serve(w http.ResponseWriter, r *http.Request, f found) {
+func (h *handler) serve(w http.ResponseWriter, r *http.Request, f *found) {
 	began := time.Now()
 	ctx := tracecontext.Join(r.Context(), r.Header.Get(tracecontext.Parent),
 		strings.Join(r.Header.Values(tracecontext.State), ","))
@@ -44,7 +44,7 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request, f found) {
 
 // fill makes the request's message out of its body, path, query and headers, in this order: the path cannot
 // be contradicted by what comes before it.
-func (h *handler) fill(w http.ResponseWriter, r *http.Request, f found, req proto.Message) error {
+func (h *handler) fill(w http.ResponseWriter, r *http.Request, f *found, req proto.Message) error {
 	m := req.ProtoReflect()
 	if err := h.readBody(w, r, f.route, m); err != nil {
 		return err
@@ -101,7 +101,7 @@ func bodyError(err error) error {
 }
 
 // readQuery reads the fields that are neither in the path nor in the body.
-func readQuery(query string, f found, m protoreflect.Message) error {
+func readQuery(query string, f *found, m protoreflect.Message) error {
 	values, err := url.ParseQuery(query)
 	if err != nil {
 		return invalid("", "the query cannot be read: %v", err)
@@ -153,7 +153,7 @@ func listed(fd protoreflect.FieldDescriptor, values []string) []string {
 	return values
 }
 
-func inQuery(f found, fd protoreflect.FieldDescriptor) bool {
+func inQuery(f *found, fd protoreflect.FieldDescriptor) bool {
 	name := string(fd.Name())
 	if f.route.body == "*" || f.route.body == name || fd.IsList() && f.route.method != "GET" {
 		return false // the fields of a patch are those that its body has

@@ -30,8 +30,9 @@ type Payloads struct {
 	Ended func(api, method, code string)
 }
 
-// rawHandler serves a request whose body, or answer, is no message. It has answered if it returns nil.
-type rawHandler func(w http.ResponseWriter, r *http.Request, f found) (method string, err error)
+// rawHandler serves a request whose body, or answer, is no message. It has answered if it returns nil. It may
+// abort the answer by a panic, as [http.ErrAbortHandler] says; f is a pointer for that reason (decision 0120).
+type rawHandler func(w http.ResponseWriter, r *http.Request, f *found) (method string, err error)
 
 // routes are the paths of payloads.
 func (p Payloads) routes(h *handler) []route {
@@ -47,7 +48,7 @@ func (p Payloads) routes(h *handler) []route {
 }
 
 // raw serves a request of a raw route.
-func (h *handler) raw(w http.ResponseWriter, r *http.Request, f found) {
+func (h *handler) raw(w http.ResponseWriter, r *http.Request, f *found) {
 	ctx, release := h.hold(r)
 	defer release()
 	r = r.WithContext(ctx)
@@ -97,7 +98,7 @@ func (f *found) given(field string) string {
 const moveWithin = 30 * time.Second
 
 // putPayload stores the body.
-func (h *handler) putPayload(w http.ResponseWriter, r *http.Request, f found) (string, error) {
+func (h *handler) putPayload(w http.ResponseWriter, r *http.Request, f *found) (string, error) {
 	const method = "PutPayload"
 	if err := h.judge(r, pb.PayloadService_PutPayload_FullMethodName,
 		&pb.PutPayloadRequest{Namespace: f.given("namespace")}); err != nil {
@@ -216,7 +217,7 @@ func (b *movingBody) Read(p []byte) (int, error) {
 }
 
 // getPayload answers with the bytes of a reference.
-func (h *handler) getPayload(w http.ResponseWriter, r *http.Request, f found) (string, error) {
+func (h *handler) getPayload(w http.ResponseWriter, r *http.Request, f *found) (string, error) {
 	const method = "GetPayload"
 	if err := h.judge(r, pb.PayloadService_GetPayload_FullMethodName,
 		&pb.GetPayloadRequest{Namespace: f.given("namespace"), Payload: f.given("payload")}); err != nil {

@@ -104,7 +104,7 @@ type found struct {
 
 // find looks a request up; path is as the caller escaped it. A ":" that is followed by no known verb belongs
 // to the name.
-func find(routes []route, method, path string) found {
+func find(routes []route, method, path string) *found {
 	bare, verb := cutVerb(path)
 	f := lookUp(routes, method, bare, verb)
 	if verb != "" && f.route == nil && len(f.allow) == 0 && method != "POST" {
@@ -113,7 +113,8 @@ func find(routes []route, method, path string) found {
 	return f
 }
 
-func lookUp(routes []route, method, path, verb string) (f found) {
+func lookUp(routes []route, method, path, verb string) *found {
+	f := new(found)
 	parts := strings.Split(strings.TrimPrefix(path, "/"), "/")
 	for i := range routes {
 		rt := &routes[i]
@@ -124,7 +125,7 @@ func lookUp(routes []route, method, path, verb string) (f found) {
 		switch {
 		case !ok:
 		case rt.method == method:
-			return found{route: rt, params: params}
+			return &found{route: rt, params: params}
 		case !slices.Contains(f.allow, rt.method):
 			f.allow = append(f.allow, rt.method)
 		}

@@ -114,7 +114,7 @@ func setSession(w http.ResponseWriter, r *http.Request, value string, lasts time
 }
 
 // getSession says who the caller is.
-func (h *handler) getSession(w http.ResponseWriter, r *http.Request, _ found) (string, error) {
+func (h *handler) getSession(w http.ResponseWriter, r *http.Request, _ *found) (string, error) {
 	const method = "GetSession"
 	if err := noQuery(r); err != nil {
 		return method, err
@@ -135,7 +135,7 @@ func (h *handler) tell(w http.ResponseWriter, p *access.Principal) {
 
 // beginSession begins a session by an API key. As nothing has judged its caller before, it says itself whom
 // it has refused.
-func (h *handler) beginSession(w http.ResponseWriter, r *http.Request, _ found) (string, error) {
+func (h *handler) beginSession(w http.ResponseWriter, r *http.Request, _ *found) (string, error) {
 	const method = "BeginSession"
 	err := h.login(w, r)
 	if errors.Is(err, carillon.Unauthenticated) || errors.Is(err, carillon.PermissionDenied) {
@@ -181,7 +181,7 @@ func (h *handler) login(w http.ResponseWriter, r *http.Request) error {
 }
 
 // endSession has the browser forget its session, whether it is one or not.
-func (h *handler) endSession(w http.ResponseWriter, r *http.Request, _ found) (string, error) {
+func (h *handler) endSession(w http.ResponseWriter, r *http.Request, _ *found) (string, error) {
 	const method = "EndSession"
 	if err := noQuery(r); err != nil {
 		return method, err

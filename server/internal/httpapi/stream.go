@@ -36,7 +36,7 @@ const sendWithin = 30 * time.Second
 const headerLastEventID = "Last-Event-ID"
 
 // stream makes the streaming call that a route leads to, and answers with server-sent events.
-func (h *handler) stream(w http.ResponseWriter, r *http.Request, f found) {
+func (h *handler) stream(w http.ResponseWriter, r *http.Request, f *found) {
 	if r.Method == http.MethodHead {
 		h.headStream(w, r, f)
 		return
@@ -68,7 +68,7 @@ func (h *handler) stream(w http.ResponseWriter, r *http.Request, f found) {
 }
 
 // headStream says whether a watch would begin, but for its position.
-func (h *handler) headStream(w http.ResponseWriter, r *http.Request, f found) {
+func (h *handler) headStream(w http.ResponseWriter, r *http.Request, f *found) {
 	var m pb.WatchRequest
 	err := h.fill(w, r, f, &m)
 	if err == nil {
@@ -97,7 +97,7 @@ type eventWriter struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
 	r       *http.Request
-	found   found
+	found   *found
 	begun   bool // the header is written
 }
 
