@@ -31,7 +31,7 @@ type Payloads struct {
 }
 
 // rawHandler serves a request whose body, or answer, is no message. It has answered if it returns nil. It may
-// abort the answer by a panic, as [http.ErrAbortHandler] says; f is a pointer for that reason (decision 0120).
+// abort the answer by a panic, as [http.ErrAbortHandler] says, for which f is a pointer (decision 0120).
 type rawHandler func(w http.ResponseWriter, r *http.Request, f *found) (method string, err error)
 
 // routes are the paths of payloads.
