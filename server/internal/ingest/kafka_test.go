@@ -2,10 +2,13 @@ package ingest_test
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/internal/dispatch/broker"
@@ -98,7 +101,7 @@ func aHeldRecord(t *testing.T, k *kind, s broker.Subscription) {
 
 func startKafka(t testing.TB) *kind {
 	t.Helper()
-	cert, key, _ := realserver.Authority(t)
+	cert, key, roots := realserver.Authority(t)
 	s := realserver.NewKafka(t, cert, key)
 	s.Up(t)
 	options := func(b broker.Settings) kafka.Options { return kafka.Options{Addresses: b.Addresses} }
@@ -110,7 +113,16 @@ func startKafka(t testing.TB) *kind {
 		source: func(b broker.Settings, of broker.Subscription) (broker.Source, error) {
 			return kafka.NewSource(options(b), of)
 		},
-		crash: s.Crash, up: s.Up}
+		crash: s.Crash, up: s.Up,
+		stranger: func(_ broker.Settings, of broker.Subscription) (broker.Source, error) {
+			return kafka.NewSource(kafka.Options{Addresses: []string{s.SecureAddress()}, TLS: &tls.Config{RootCAs: roots},
+				Mechanism: kafka.Plain, User: realserver.KafkaStranger, Password: realserver.KafkaPassword}, of)
+		},
+		allow: func(t testing.TB, topic string) {
+			t.Helper()
+			s.AllowGroup(t, realserver.KafkaStranger, "carillon")
+			s.Allow(t, realserver.KafkaStranger, topic, kmsg.ACLOperationRead)
+		}}
 	made := map[string]bool{}
 	k.topic = func(t testing.TB, name string) carillon.Target {
 		t.Helper()

@@ -25,6 +25,9 @@ func onOneBroker(t *testing.T, k *kind) {
 		{"what is no command becomes a dead letter", whatIsNoCommandBecomesADeadLetter, ""},
 		{"a message comes again after a node has died", aMessageComesAgainAfterANodeHasDied, ""},
 		{"what cannot be done now is tried again, in order", whatCannotBeDoneNowIsTriedAgain, ""},
+		{"messages come in another order, and again", anotherOrder, ""},
+		{"a topic is made later", aTopicThatIsMadeLater, ""},
+		{"a topic may not be read", aTopicThatMayNotBeRead, ""},
 		{"two nodes share the messages", twoNodesShareTheMessages, ""},
 		{"a broker that dies loses nothing", aBrokerThatDiesLosesNothing, "kafka amqp"},
 	} {

@@ -45,6 +45,14 @@ func startRedis(t testing.TB) *kind {
 		},
 		topic: func(_ testing.TB, name string) carillon.Target {
 			return carillon.Target{Redis: &carillon.RedisTarget{Server: "b", Stream: name}}
+		},
+		stranger: func(b broker.Settings, of broker.Subscription) (broker.Source, error) {
+			s.Do(t, "ACL", "SETUSER", "stranger", "on", ">secret", "~*", "+@all", "-xreadgroup")
+			return redisbroker.NewSource(redisbroker.Options{Addresses: b.Addresses, User: "stranger", Password: "secret"}, of)
+		},
+		allow: func(t testing.TB, _ string) {
+			t.Helper()
+			s.Do(t, "ACL", "SETUSER", "stranger", "+xreadgroup")
 		}}
 	k.read = func(t testing.TB, name string, n int) []*broker.Delivery { return readAll(t, k, name, n) }
 	return k
@@ -60,6 +68,11 @@ func startRabbitMQ(t testing.TB) *kind {
 	s := realserver.StartRabbitMQ(t)
 	options := func(b broker.Settings) amqp.Options {
 		return amqp.Options{Addresses: b.Addresses, Username: "guest", Password: "guest"}
+	}
+	rights := func(t testing.TB, read string) {
+		t.Helper()
+		s.Eval(t, fmt.Sprintf(`rabbit_auth_backend_internal:set_permissions(<<"stranger">>, <<"/">>, <<"^$">>, <<"^$">>,
+			<<"%s">>, <<"test">>).`, read))
 	}
 	k := &kind{settings: broker.Settings{Kind: "amqp", Addresses: []string{s.Address()}, InFlight: 64},
 		crash: s.Crash, up: s.Up,
@@ -84,6 +97,15 @@ func startRabbitMQ(t testing.TB) *kind {
 				t.Error(err)
 			}
 			return carillon.Target{AMQP: &carillon.AMQPTarget{Broker: "b", RoutingKey: name}}
+		},
+		stranger: func(b broker.Settings, of broker.Subscription) (broker.Source, error) {
+			s.Eval(t, `rabbit_auth_backend_internal:add_user(<<"stranger">>, <<"secret">>, <<"test">>).`)
+			rights(t, "^$")
+			return amqp.NewSource(amqp.Options{Addresses: b.Addresses, Username: "stranger", Password: "secret"}, of)
+		},
+		allow: func(t testing.TB, _ string) {
+			t.Helper()
+			rights(t, ".*")
 		}}
 	k.read = func(t testing.TB, name string, n int) []*broker.Delivery { return readAll(t, k, name, n) }
 	return k
@@ -190,7 +212,9 @@ func aDurableConsumer(t *testing.T, k *kind) {
 func startNATS(t testing.TB) *kind {
 	t.Helper()
 	o := natsserver.Options{Host: "127.0.0.1", Port: realserver.Port(t), NoLog: true, NoSigs: true,
-		JetStream: true, StoreDir: t.TempDir()}
+		JetStream: true, StoreDir: t.TempDir(), NoAuthUser: "all",
+		Users: []*natsserver.User{{Username: "all", Password: "secret"}, {Username: "stranger", Password: "secret",
+			Permissions: &natsserver.Permissions{Publish: &natsserver.SubjectPermission{Deny: []string{"$JS.API.CONSUMER.>"}}}}}}
 	var s *natsserver.Server
 	up := func(t testing.TB) {
 		t.Helper()
@@ -235,6 +259,17 @@ func startNATS(t testing.TB) *kind {
 				t.Fatal(err)
 			}
 			return carillon.Target{NATS: &carillon.NATSTarget{Server: "b", Subject: stream(name)}}
+		},
+		stranger: func(b broker.Settings, of broker.Subscription) (broker.Source, error) {
+			return natsbroker.NewSource(natsbroker.Options{Addresses: b.Addresses, User: "stranger", Password: "secret"}, of)
+		},
+		allow: func(t testing.TB, _ string) {
+			t.Helper()
+			open := o
+			open.Users = []*natsserver.User{o.Users[0], {Username: "stranger", Password: "secret"}}
+			if err := s.ReloadOptions(&open); err != nil {
+				t.Fatal(err)
+			}
 		}}
 	k.read = func(t testing.TB, name string, n int) []*broker.Delivery { return readAll(t, k, name, n) }
 	return k

@@ -33,6 +33,9 @@ type kind struct {
 	read func(t testing.TB, name string, n int) []*broker.Delivery
 	// crash ends the broker at once, and up starts it again.
 	crash, up func(t testing.TB)
+	// stranger is a source for a user who may not read until allow is called.
+	stranger broker.NewSource
+	allow    func(t testing.TB, topic string)
 }
 
 // node is a node that takes commands.

@@ -33,8 +33,8 @@ func TestThroughput(t *testing.T) {
 
 func throughputOf(t *testing.T, k *kind) {
 	k.fill(t, "bare", *throughput)
-	k.fill(t, "many", *throughput)
 	rate(t, "the source alone", func() { readAll(t, k, "bare", *throughput) })
+	k.fill(t, "many", *throughput)
 	n := start(t)
 	c := ingest.Config{Name: "test", Broker: "b", Settings: k.settings, Topics: []string{"many"}, Group: k.group,
 		Namespace: "shop", DeadLetter: k.topic(t, "many-dead"), InFlight: 1024, Remember: time.Hour}

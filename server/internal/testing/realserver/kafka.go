@@ -242,10 +242,22 @@ func (k *Kafka) Drop(t testing.TB, name string) {
 // Allow lets a user do something with a topic.
 func (k *Kafka) Allow(t testing.TB, user, topic string, what kmsg.ACLOperation) {
 	t.Helper()
+	k.allow(t, user, kmsg.ACLResourceTypeTopic, topic, what)
+}
+
+// AllowGroup lets a user be a member of a consumer group.
+func (k *Kafka) AllowGroup(t testing.TB, user, group string) {
+	t.Helper()
+	k.allow(t, user, kmsg.ACLResourceTypeGroup, group, kmsg.ACLOperationRead)
+}
+
+func (k *Kafka) allow(t testing.TB, user string, of kmsg.ACLResourceType, name string,
+	what kmsg.ACLOperation) {
+	t.Helper()
 	k.ask(t, func(ctx context.Context, c *kgo.Client) error {
 		r := kmsg.NewPtrCreateACLsRequest()
 		rule := kmsg.NewCreateACLsRequestCreation()
-		rule.ResourceType, rule.ResourceName = kmsg.ACLResourceTypeTopic, topic
+		rule.ResourceType, rule.ResourceName = of, name
 		rule.ResourcePatternType, rule.Principal, rule.Host = kmsg.ACLResourcePatternTypeLiteral, "User:"+user, "*"
 		rule.Operation, rule.PermissionType = what, kmsg.ACLPermissionTypeAllow
 		r.Creations = append(r.Creations, rule)

@@ -84,8 +84,7 @@ func (s *Source) Receive(ctx context.Context) ([]*broker.Delivery, error) {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case err != nil:
-		s.drop()
-		return nil, fmt.Errorf("nats: stream %s: %w", s.topic, err)
+		return nil, fmt.Errorf("nats: stream %s: %w", s.topic, s.drop(err))
 	}
 	return nil, nil
 }
@@ -112,6 +111,7 @@ func (s *Source) connect(ctx context.Context) (jetstream.Consumer, error) {
 		c, err = s.durable(ctx, js)
 	}
 	if err != nil {
+		err = why(conn, err)
 		conn.Close()
 		return nil, fmt.Errorf("nats: stream %s: %w", s.topic, err)
 	}
@@ -121,6 +121,15 @@ func (s *Source) connect(ctx context.Context) (jetstream.Consumer, error) {
 	every := max(c.CachedInfo().Config.AckWait/beats, leastBeat)
 	s.beating.Go(func() { s.beat(conn, every) })
 	return c, nil
+}
+
+// why is what the server has said of a request that it did not answer: it leaves those unanswered that a user
+// may not make, and says so apart from them.
+func why(conn *nats.Conn, err error) error {
+	if said := conn.LastError(); errors.Is(err, context.DeadlineExceeded) && errors.Is(said, nats.ErrPermissionViolation) {
+		return said
+	}
+	return err
 }
 
 // durable returns the durable consumer as it is, or makes it.
@@ -141,11 +150,12 @@ func (s *Source) durable(ctx context.Context, js jetstream.JetStream) (jetstream
 	return c, nil
 }
 
-// drop gives up the connection. What was received on it comes again.
-func (s *Source) drop() {
+// drop gives up the connection, and returns why. What was received on it comes again.
+func (s *Source) drop(err error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.conn != nil {
+		err = why(s.conn, err)
 		s.conn.Close()
 	}
 	for e := range s.open {
@@ -153,6 +163,7 @@ func (s *Source) drop() {
 	}
 	s.conn, s.consumer, s.lag = nil, nil, -1
 	s.open = map[*entry]struct{}{}
+	return err
 }
 
 // fetch takes the messages that are there, or waits for one.
@@ -299,7 +310,7 @@ func (s *Source) Close() error {
 			err = fmt.Errorf("nats: the last acknowledgements may not have arrived: %w", err)
 		}
 	}
-	s.drop()
+	_ = s.drop(nil)
 	s.beating.Wait()
 	return errors.Join(err, s.client.Close())
 }
