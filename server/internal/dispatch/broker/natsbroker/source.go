@@ -126,7 +126,8 @@ func (s *Source) connect(ctx context.Context) (jetstream.Consumer, error) {
 // why is what the server has said of a request that it did not answer: it leaves those unanswered that a user
 // may not make, and says so apart from them.
 func why(conn *nats.Conn, err error) error {
-	if said := conn.LastError(); errors.Is(err, context.DeadlineExceeded) && errors.Is(said, nats.ErrPermissionViolation) {
+	said := conn.LastError()
+	if errors.Is(err, context.DeadlineExceeded) && errors.Is(said, nats.ErrPermissionViolation) {
 		return said
 	}
 	return err
