@@ -34,8 +34,11 @@ func (c *contents) set(e *entry, spec []byte) {
 
 // lighten drops the spec of a run that has been handed out: a long one when memory for specs is short, and
 // any whose completion is awaited, since nothing bounds how many those are. It is read again when the attempt
-// ends.
+// ends. An attempt that has yet to be handed out needs it for its lease and its timeout.
 func (c *contents) lighten(e *entry) {
+	if e.attempt.pending != 0 {
+		return
+	}
 	awaited := e.attempt.awaited
 	if p := e.parent; !e.own() && p != nil && p.children == 1 && p.place == idle {
 		e = p

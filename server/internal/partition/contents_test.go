@@ -22,7 +22,7 @@ func TestContentsCountTheSpecsInMemory(t *testing.T) {
 	}
 }
 
-// TestALongSpecIsDroppedWhenMemoryIsFull, unless it has yet to be written.
+// TestALongSpecIsDroppedWhenMemoryIsFull, unless it has yet to be written, or its attempt to be handed out.
 func TestALongSpecIsDroppedWhenMemoryIsFull(t *testing.T) {
 	out := &builder{durable: 1}
 	c := newContents(&Config{WindowBytes: InlineSpec}, out)
@@ -32,6 +32,11 @@ func TestALongSpecIsDroppedWhenMemoryIsFull(t *testing.T) {
 		t.Error("the spec is gone, and not durable")
 	}
 	out.durable = 2
+	e.attempt.pending = 1
+	if c.lighten(e); e.spec == nil {
+		t.Error("the spec is gone, and its attempt needs it")
+	}
+	e.attempt.pending = 0
 	if c.lighten(e); e.spec != nil || c.bytes != 0 {
 		t.Error("the spec is still there")
 	}
