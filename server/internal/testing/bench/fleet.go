@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -41,6 +43,38 @@ func SpawnFleet(ctx context.Context, p Program, n int, delay time.Duration) (*Fl
 		return nil, errors.Join(err, f.Close())
 	}
 	return f, nil
+}
+
+// SpawnTogether starts a node for each program, all at once, and waits until each owns its share: for nodes whose
+// stores are members of one cluster, which wait for each other.
+func SpawnTogether(ctx context.Context, programs []Program) (*Fleet, error) {
+	f := &Fleet{Servers: make([]*Server, len(programs))}
+	errs := make([]error, len(programs)+1)
+	var all sync.WaitGroup
+	for i, p := range programs {
+		all.Go(func() { f.Servers[i], errs[i] = Spawn(ctx, p) })
+	}
+	all.Wait()
+	if errors.Join(errs...) == nil {
+		errs[len(programs)] = f.share(ctx)
+	}
+	if err := errors.Join(errs...); err != nil {
+		f.Servers = slices.DeleteFunc(f.Servers, func(s *Server) bool { return s == nil })
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// Resident is the resident memory of all nodes in bytes, without pages of the program's file.
+func (f *Fleet) Resident() (sum int64, err error) {
+	for _, s := range f.Servers {
+		all, files, err := residentBytes(s.cmd.Process.Pid)
+		if err != nil {
+			return 0, err
+		}
+		sum += all - files
+	}
+	return sum, nil
 }
 
 // shareWithin is how long nodes may take to share the partitions.
