@@ -180,7 +180,8 @@ func aDurableConsumer(t *testing.T, k *kind) {
 	given := jetstream.ConsumerConfig{Durable: k.group, AckPolicy: jetstream.AckExplicitPolicy, AckWait: time.Minute,
 		MaxAckPending: 77, Description: "an operator's"}
 	unfit := jetstream.ConsumerConfig{Durable: "unfit", AckPolicy: jetstream.AckNonePolicy}
-	for _, c := range []jetstream.ConsumerConfig{given, unfit} {
+	hasty := jetstream.ConsumerConfig{Durable: "hasty", AckPolicy: jetstream.AckExplicitPolicy, MaxDeliver: 5}
+	for _, c := range []jetstream.ConsumerConfig{given, unfit, hasty} {
 		if _, err := js.CreateConsumer(t.Context(), "durable", c); err != nil {
 			t.Fatal(err)
 		}
@@ -196,15 +197,17 @@ func aDurableConsumer(t *testing.T, k *kind) {
 		got.Description != given.Description {
 		t.Errorf("it has become %+v", got)
 	}
-	s, err := k.source(k.settings, broker.Subscription{Topic: "durable", Group: "unfit", InFlight: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.Receive(t.Context()); err == nil || !strings.Contains(err.Error(), "must be explicit") {
-		t.Errorf("of one without acknowledgements: %v", err)
-	}
-	if err := s.Close(); err != nil {
-		t.Error(err)
+	for group, want := range map[string]string{"unfit": "must be explicit", "hasty": "after 5 deliveries"} {
+		s, err := k.source(k.settings, broker.Subscription{Topic: "durable", Group: group, InFlight: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Receive(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("of the consumer %s: %v", group, err)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

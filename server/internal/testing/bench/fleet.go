@@ -45,8 +45,8 @@ func SpawnFleet(ctx context.Context, p Program, n int, delay time.Duration) (*Fl
 	return f, nil
 }
 
-// SpawnTogether starts a node for each program, all at once, and waits until each owns its share: for nodes whose
-// stores are members of one cluster, which wait for each other.
+// SpawnTogether starts a node for each program, all at once, and waits until each owns its share: for nodes
+// whose stores are members of one cluster, which wait for each other.
 func SpawnTogether(ctx context.Context, programs []Program) (*Fleet, error) {
 	f := &Fleet{Servers: make([]*Server, len(programs))}
 	errs := make([]error, len(programs)+1)

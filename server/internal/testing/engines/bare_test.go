@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/apache/cassandra-gocql-driver/v2"
+	gocql "github.com/apache/cassandra-gocql-driver/v2"
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
@@ -162,8 +162,8 @@ func bareCassandra(t *testing.T, node *realserver.Cassandra, c commits) error {
 	update := fmt.Sprintf(`UPDATE bare.rows%d SET last = ? WHERE p = ? IF last = `, c.records)
 	insert := fmt.Sprintf(`INSERT INTO bare.rows%d (p, n, item, value) VALUES (?, ?, ?, ?)`, c.records)
 	last := make([]int, c.callers)
-	return c.each(t.Context(), func(ctx context.Context, _, caller int) error {
-		q := s.Batch(gocql.UnloggedBatch).SerialConsistency(gocql.Serial).WithContext(ctx)
+	return c.each(t.Context(), func(_ context.Context, _, caller int) error {
+		q := s.Batch(gocql.UnloggedBatch).SerialConsistency(gocql.Serial)
 		if n := last[caller]; n == 0 {
 			q.Query(update+`null`, 1, caller)
 		} else {

@@ -181,10 +181,7 @@ func (s *Source) delivery(m amqp091.Delivery, lost *bool) *broker.Delivery {
 		if isControl(name) {
 			continue
 		}
-		text, is := value.(string)
-		if !is {
-			text = fmt.Sprint(value)
-		}
+		text := textOf(value)
 		for _, prefix := range []string{bound, "cloudEvents_"} {
 			if attribute, of := strings.CutPrefix(name, prefix); of {
 				name = neutral + strings.ToLower(attribute)
@@ -193,6 +190,20 @@ func (s *Source) delivery(m amqp091.Delivery, lost *bool) *broker.Delivery {
 		d.Headers = append(d.Headers, broker.Header{Name: name, Value: text})
 	}
 	return d
+}
+
+// textOf is a value of a header as CloudEvents writes it. Other libraries send times, bytes and numbers as
+// such.
+func textOf(value any) string {
+	switch v := value.(type) {
+	case string:
+		return v
+	case []byte:
+		return string(v)
+	case time.Time:
+		return v.UTC().Format(time.RFC3339)
+	}
+	return fmt.Sprint(value)
 }
 
 // isControl reports whether a header told the broker, or one of its plugins, what to do: to which other

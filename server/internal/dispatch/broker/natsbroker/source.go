@@ -144,9 +144,13 @@ func (s *Source) durable(ctx context.Context, js jetstream.JetStream) (jetstream
 	if err != nil {
 		return nil, err
 	}
-	if policy := c.CachedInfo().Config.AckPolicy; policy != jetstream.AckExplicitPolicy {
+	switch has := c.CachedInfo().Config; {
+	case has.AckPolicy != jetstream.AckExplicitPolicy:
 		return nil, fmt.Errorf("consumer %s is there with the acknowledgement policy %s: it must be explicit", s.group,
-			policy)
+			has.AckPolicy)
+	case has.MaxDeliver > 0: // what is released when a node leaves counts, too
+		return nil, fmt.Errorf("consumer %s is there and gives a message up after %d deliveries (max_deliver): "+
+			"it must be -1, or commands are lost", s.group, has.MaxDeliver)
 	}
 	return c, nil
 }
