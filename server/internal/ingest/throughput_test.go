@@ -19,8 +19,8 @@ import (
 var throughput = flag.Int("ingest-messages", 0, "how many messages TestThroughput takes; 0: it is left out")
 
 // TestThroughput takes many puts from each kind of broker, each of another job, on a node with a store in
-// memory; and beside it what a source takes that does nothing but acknowledge. It logs the rates, and the
-// processor's time of this process, in which the server of NATS is, too. Each message has made its job.
+// memory; and beside it what the client's library takes that does nothing but acknowledge. It logs the rates,
+// and the processor's time of this process, in which the server of NATS is, too. Each message has made its job.
 func TestThroughput(t *testing.T) {
 	if *throughput == 0 {
 		t.Skip("give -ingest-messages")
@@ -33,7 +33,7 @@ func TestThroughput(t *testing.T) {
 
 func throughputOf(t *testing.T, k *kind) {
 	k.fill(t, "bare", *throughput)
-	rate(t, "the source alone", func() { readAll(t, k, "bare", *throughput) })
+	rate(t, "the client's library alone", func() { k.readBare(t, "bare", *throughput) })
 	k.fill(t, "many", *throughput)
 	n := start(t)
 	c := ingest.Config{Name: "test", Broker: "b", Settings: k.settings, Topics: []string{"many"}, Group: k.group,
