@@ -74,6 +74,7 @@ carillon dapr-scheduler --http-listen 127.0.0.1:7080 --grpc-listen 127.0.0.1:707
 }
 
 func (f *daprFlags) run(cmd *cobra.Command, a app) (err error) {
+	shown := exposed(cmd.Flags())
 	if err := settings(f.settings, f.file, "", nil); err != nil {
 		return err
 	}
@@ -86,6 +87,7 @@ func (f *daprFlags) run(cmd *cobra.Command, a app) (err error) {
 	}
 	defer func() { err = errors.Join(err, closeLog()) }()
 	f.notices(cmd.Flags(), log)
+	warnOfExposed(shown, log)
 	collectLess()
 	return f.serve(cmd.Context(), f.config(cmd.Flags(), log))
 }

@@ -226,6 +226,7 @@ func collectLess() {
 
 // resolve returns the configuration from flags, environment and file.
 func (s *serve) resolve(cmd *cobra.Command, logTo io.Writer) (server.Config, error) {
+	shown := exposed(cmd.Flags())
 	extra := map[string]any{"signing_secrets": &s.secrets}
 	if err := settings(cmd.Flags(), s.config, defaultConfigFile, extra); err != nil {
 		return server.Config{}, err
@@ -266,6 +267,7 @@ func (s *serve) resolve(cmd *cobra.Command, logTo io.Writer) (server.Config, err
 	// Whatever --log-level says.
 	c.Audit.Log = telemetry.NewLogger(logTo, s.logFormat.String() == "json", slog.LevelInfo)
 	telemetry.TakeStandardLog(c.Log)
+	warnOfExposed(shown, c.Log)
 	for _, text := range s.allow {
 		prefix, err := parsePrefix(text)
 		if err != nil {

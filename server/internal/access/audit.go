@@ -77,11 +77,27 @@ var effects = map[string]Effect{
 	DaprScheduler + "DeleteJob":          Changes,
 	DaprScheduler + "DeleteByMetadata":   Spreads,
 	DaprScheduler + "DeleteByNamePrefix": Spreads,
+
+	etcd + "KV/Put":            Changes,
+	etcd + "KV/DeleteRange":    Spreads,
+	etcd + "KV/Txn":            Spreads,
+	etcd + "Lease/LeaseRevoke": Changes,
+	// These are refused, whoever makes them: it is recorded who has tried.
+	etcd + "Lease/LeaseGrant":       Changes,
+	etcd + "Cluster/MemberAdd":      Changes,
+	etcd + "Cluster/MemberRemove":   Changes,
+	etcd + "Cluster/MemberUpdate":   Changes,
+	etcd + "Cluster/MemberPromote":  Changes,
+	etcd + "Maintenance/MoveLeader": Changes,
+	etcd + "Maintenance/Downgrade":  Changes,
 }
 
 // DaprScheduler is how the names of the calls of Dapr's protocol begin. Its package is not linked here: not
 // every program has the protocol.
 const DaprScheduler = "/dapr.proto.scheduler.v1.Scheduler/"
+
+// etcd is how the names of the calls begin that tools look into Dapr's scheduler with.
+const etcd = "/etcdserverpb."
 
 // EffectOf returns what a call may do.
 func EffectOf(method string) Effect { return effects[method] }

@@ -55,6 +55,9 @@ func TestEveryCallHasItsEffect(t *testing.T) {
 			}
 			continue
 		}
+		if strings.HasPrefix(method, etcd) {
+			continue // package etcdapi, which has them, tests them
+		}
 		if _, ok := table[method]; !ok {
 			t.Errorf("there is no call %s", method)
 		}

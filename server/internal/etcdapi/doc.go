@@ -6,5 +6,6 @@
 //	reading                                  range.go, watch.go
 //	writing                                  put.go, delete.go, txn.go
 //	what else tools ask an etcd for          lease.go, maintenance.go
+//	who has changed what?                    record.go
 //	which revision is it?                    clock.go
 package etcdapi

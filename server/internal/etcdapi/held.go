@@ -90,7 +90,7 @@ func (s *Service) serve(srv any, stream grpc.ServerStream, m *grpc.MethodDesc) e
 		defer cancel()
 	}
 	defer c.close()
-	answer, err := m.Handler(srv, ctx, func(in any) error { return c.receive(ctx, stream, in) }, nil)
+	answer, err := m.Handler(srv, ctx, func(in any) error { return c.receive(ctx, stream, in) }, s.recorded)
 	if err != nil {
 		return err
 	}

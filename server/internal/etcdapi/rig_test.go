@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"slices"
+	"sync"
 	"testing"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -30,13 +31,20 @@ type rig struct {
 	sidecar schedulerpb.SchedulerClient
 	jobs    carillon.Scheduler
 	address string
+	stop    func()
 }
 
 // start sets a node to work until the test ends.
 func start(t testing.TB, o Options, extra ...grpc.ServerOption) *rig {
 	t.Helper()
+	return startRecorded(t, server.Audit{}, o, extra...)
+}
+
+// startRecorded is start with a record of who changes what.
+func startRecorded(t testing.TB, audit server.Audit, o Options, extra ...grpc.ServerOption) *rig {
+	t.Helper()
 	node, err := server.Start(t.Context(), server.Config{Store: "pebble:" + t.TempDir(), Partitions: 4,
-		SlowStart: server.SlowStart{Step: -1}})
+		SlowStart: server.SlowStart{Step: -1}, Extensions: server.Extensions{Audit: audit}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +65,7 @@ func start(t testing.TB, o Options, extra ...grpc.ServerOption) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
+	stop := sync.OnceFunc(func() {
 		now, cancel := context.WithCancel(context.Background())
 		cancel()
 		err := node.Close(now)
@@ -70,8 +78,9 @@ func start(t testing.TB, o Options, extra ...grpc.ServerOption) *rig {
 			t.Errorf("stop: %v", err)
 		}
 	})
+	t.Cleanup(stop)
 	return &rig{t: t, node: node, etcd: etcd, sidecar: schedulerpb.NewSchedulerClient(conn), jobs: node.Remote(),
-		address: address}
+		address: address, stop: stop}
 }
 
 // appOf and actorOf are metadata of jobs in a namespace.

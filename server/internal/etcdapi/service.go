@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/access"
 	"github.com/carillonhq/carillon/server/internal/daprrecord"
 )
 
@@ -54,6 +55,8 @@ type Options struct {
 	WatchEvery time.Duration
 	// WatchedKeys is the most keys that the watches of the node have together. Default 1,000,000.
 	WatchedKeys int
+	// Audit records who changes what. Default: that of the node, if it records any.
+	Audit access.Auditor
 }
 
 func (o Options) withDefaults() Options {
@@ -137,11 +140,15 @@ func (s *Service) Stop() { s.leave.Do(func() { close(s.left) }) }
 type Node interface {
 	Remote() carillon.Scheduler
 	Cluster() carillon.Cluster
+	Auditor() access.Auditor
 	EachJob(ctx context.Context, namespace, prefix string, f func(*carillon.Job) error) error
 }
 
 // Serve registers the service over a node with a gRPC server; stop ends its streams.
 func Serve(n Node, r grpc.ServiceRegistrar, o Options) (stop func()) {
+	if o.Audit == nil {
+		o.Audit = n.Auditor()
+	}
 	s := New(n.Remote(), n.EachJob, n.Cluster().WatchNodes, o)
 	s.Register(r)
 	return s.Stop

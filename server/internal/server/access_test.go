@@ -106,6 +106,7 @@ func openDoors(t *testing.T) *doors {
 	}
 	d.keys["tenant"] = created(everyRole("other")).Secret
 	d.keys["viewer"] = created(grants(carillon.RoleViewer, "a")).Secret
+	d.keys["worker"] = created(grants(carillon.RoleWorker, "a")).Secret
 	d.keys["a"] = created(everyRole("a")).Secret
 	gone := created(everyRole("*"))
 	d.keys["revoked"] = gone.Secret
@@ -250,6 +251,11 @@ func (d *doors) judgesEveryCall(conn *grpc.ClientConn, refused ...string) {
 		if !reads && code != codes.PermissionDenied {
 			t.Errorf("%s, viewer: %v", method, code)
 		}
+		if d.keys["worker"] != "" && reads && !slices.Contains(free, name) && name != "GetPayload" {
+			if code = d.call(conn, "worker", method, md, m); code != codes.PermissionDenied {
+				t.Errorf("%s, worker: %v", method, code)
+			}
+		}
 		if name == "Watch" || name == "WatchNodes" || name == "DrainNode" {
 			return // which go on, or end the node's work
 		}
@@ -351,6 +357,15 @@ func TestEveryRouteIsJudged(t *testing.T) {
 			open := slices.Contains([]string{"/livez", "/readyz", "/openapi.json", "/v1/schedules:preview", "/v1/keys", "/v1/session"}, path)
 			if code, _, body := ask("tenant", method, plain); !open && code != http.StatusNotFound && code != http.StatusForbidden {
 				t.Errorf("%s %s, of another tenant: %d %s", method, path, code, body)
+			}
+			wrong, payload := "viewer", strings.HasSuffix(path, "/payloads/{payload}") // which workers may read
+			if method == "get" || method == "head" {
+				wrong = "worker"
+			}
+			if !(open && path != "/v1/keys") && !(payload && wrong == "worker") {
+				if code, _, body := ask(wrong, method, plain); code != http.StatusForbidden {
+					t.Errorf("%s %s, %s: %d %s", method, path, wrong, code, body)
+				}
 			}
 			if strings.HasSuffix(path, ":watch") || strings.HasSuffix(path, ":drain") {
 				continue

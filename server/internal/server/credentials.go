@@ -108,8 +108,8 @@ func (c *Credentials) reach(secret string) func(context.Context, string, carillo
 }
 
 // overHTTP has a handler get only requests of clients that it may serve. Who the client is stands in the
-// context, as in that of gRPC's calls ([peer.FromContext]).
-func (c *Credentials) overHTTP(handler http.Handler) http.Handler {
+// context, as in that of gRPC's calls ([peer.FromContext]). Nil refused: nobody is told of the others.
+func (c *Credentials) overHTTP(handler http.Handler, refused func(*http.Request, error)) http.Handler {
 	if c.clients() == nil {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			caller := &peer.Peer{Addr: address(r.RemoteAddr)}
@@ -119,6 +119,9 @@ func (c *Credentials) overHTTP(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !c.Clients.Anyone && len(r.TLS.PeerCertificates) == 0 {
 			if !httpapi.Probe(r.URL.Path) {
+				if refused != nil {
+					refused(r, errNoCertificate)
+				}
 				http.Error(w, "a client certificate is needed", http.StatusUnauthorized)
 				return
 			}
@@ -129,6 +132,8 @@ func (c *Credentials) overHTTP(handler http.Handler) http.Handler {
 		handler.ServeHTTP(w, r.WithContext(peer.NewContext(r.Context(), caller)))
 	})
 }
+
+var errNoCertificate = carillon.Errorf(carillon.Unauthenticated, "", "a client certificate is needed")
 
 // address is that of a client of HTTP.
 type address string

@@ -5,6 +5,9 @@ import (
 	"net"
 	"net/http"
 
+	"google.golang.org/grpc/peer"
+
+	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/internal/profiling"
 )
 
@@ -13,7 +16,7 @@ import (
 func (s *Server) listenDebug(d *listener) error {
 	ctx, end := context.WithCancel(context.Background())
 	d.overHTTP(&http.Server{ //nolint:gosec // overHTTP sets its limits
-		Handler:     s.config.namedOnly(profiling.Handler()),
+		Handler:     s.namedOnly(s.ownPages(profiling.Handler())),
 		BaseContext: func(net.Listener) context.Context { return ctx },
 	}, s.log)
 	shutdown := d.end
@@ -25,12 +28,38 @@ func (s *Server) listenDebug(d *listener) error {
 }
 
 // namedOnly refuses requests whose Host is not a name of the node.
-func (c Config) namedOnly(handler http.Handler) http.Handler {
+func (s *Server) namedOnly(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !c.allowHost(r.Host) {
-			http.Error(w, "the Host is not a name of this node", http.StatusForbidden)
+		if !s.config.allowHost(r.Host) {
+			s.refuse(w, r, "Host", "the Host is not a name of this node")
 			return
 		}
 		handler.ServeHTTP(w, r)
 	})
+}
+
+// ownPages refuses what a page of another origin asks for, also by GET: a profile costs its node something,
+// whether its answer can be read or not.
+func (s *Server) ownPages(handler http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		site := r.Header.Get("Sec-Fetch-Site")
+		if site == "same-origin" || site == "none" || site == "" && r.Header.Get("Origin") == "" {
+			handler.ServeHTTP(w, r)
+			return
+		}
+		s.refuse(w, r, "Origin", "a page of another origin may not ask for profiles")
+	})
+}
+
+// refuse answers a request that is refused for one of its headers, and has that recorded.
+func (s *Server) refuse(w http.ResponseWriter, r *http.Request, header, why string) {
+	s.refused(r, carillon.Errorf(carillon.PermissionDenied, header, "%s", why))
+	http.Error(w, why, http.StatusForbidden)
+}
+
+// refused has it recorded that a request was refused, if anything is.
+func (s *Server) refused(r *http.Request, err error) {
+	if t := s.node.trail; t != nil {
+		t.Refused(peer.NewContext(r.Context(), &peer.Peer{Addr: address(r.RemoteAddr)}), "", nil, err)
+	}
 }

@@ -185,7 +185,7 @@ func (s *Server) listenHTTP(d *listener, service *grpcapi.Service, api *grpcapi.
 	if err != nil {
 		return fmt.Errorf("configuration: trusted_origins: %w", err)
 	}
-	server := &http.Server{Handler: s.config.Credentials.overHTTP(s.node.tracedRequests(handler)),
+	server := &http.Server{Handler: s.config.Credentials.overHTTP(s.node.tracedRequests(handler), s.refused),
 		ReadTimeout: readTimeout, WriteTimeout: writeTimeout}
 	if clients := s.config.Credentials.clients(); clients != nil {
 		server.TLSConfig = clients.HTTP

@@ -80,7 +80,7 @@ func (s *Server) listenMetrics(d *listener) error {
 // know.
 func (s *Server) ifNamed(d *listener, handler http.Handler) http.Handler {
 	if OnLoopback(hostOf(d.at.Addr().String())) {
-		return s.config.namedOnly(handler)
+		return s.namedOnly(handler)
 	}
 	return handler
 }

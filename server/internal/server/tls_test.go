@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"strings"
 	"sync"
@@ -261,7 +262,9 @@ func TestHTTPOverTLS(t *testing.T) {
 	clients, nodes := testca.New(t), testca.New(t)
 	f := nodetls.Files{ClientCA: clients.File}
 	f.Cert, f.Key = nodes.Issue(nil, "127.0.0.1").Files(t)
-	s := serve(t, server.Config{Store: "memory:", Partitions: 2, Credentials: tlsOf(t, f)})
+	log := &syncBuffer{}
+	s := serve(t, server.Config{Store: "memory:", Partitions: 2, Credentials: tlsOf(t, f), Extensions: server.Extensions{
+		Audit: server.Audit{To: server.AuditLog, Log: slog.New(slog.NewTextHandler(log, nil))}}})
 	get := func(scheme, path string, config *tls.Config) (int, string) {
 		t.Helper()
 		c := http.Client{Transport: &http.Transport{TLSClientConfig: config, ForceAttemptHTTP2: true}}
@@ -301,6 +304,9 @@ func TestHTTPOverTLS(t *testing.T) {
 			t.Errorf("%s without TLS: %d (%s)", path, got, text)
 		}
 	}
+	eventually(t, "each that was refused is recorded", func() bool {
+		return strings.Count(log.String(), "audit.action=HTTP audit.outcome=unauthenticated") == 4
+	})
 }
 
 // TestWhatTLSAllows: a listener beyond loopback needs certificates of clients, and a node of a store a

@@ -172,7 +172,7 @@ func (w *waitingServer) overHTTP(s *Server, d *listener, at *keptListener) {
 		ReadHeaderTimeout: readHeaderTimeout, MaxHeaderBytes: maxHeaderBytes}
 	serve := server.Serve
 	if clients := s.config.Credentials.clients(); clients != nil && d.name == "http" {
-		server.TLSConfig, server.Handler = clients.HTTP, s.config.Credentials.overHTTP(server.Handler)
+		server.TLSConfig, server.Handler = clients.HTTP, s.config.Credentials.overHTTP(server.Handler, nil)
 		serve = func(l net.Listener) error { return server.ServeTLS(l, "", "") }
 	}
 	w.serving.Go(func() { _ = serve(at) })

@@ -103,3 +103,27 @@ func TestS13FabricatedResults(t *testing.T) {
 		w.empty()
 	})
 }
+
+// S13: whoever has got hold of another namespace's token cannot end, fail or report progress of its run.
+func TestS13TokenOfAnotherNamespace(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		held := make(chan carillon.Run, 1)
+		w.work("own", func(r carillon.Run) []carillon.Result { held <- r; return nil })
+		w.put(carillon.Job{Name: "job"})
+		sleep(time.Second)
+		run := <-held
+		other := w.connect("other", hello{namespace: "other", queues: []string{"q"}}, done)
+		for _, r := range []carillon.Result{success(run), failure(run),
+			{Token: run.Token, Outcome: carillon.OutcomeProgress, Progress: carillon.Progress{Percent: 50}}} {
+			other.send(carillon.WorkRequest{Results: []carillon.Result{r}})
+		}
+		sleep(time.Second)
+		if acks, stale := other.told(); acks != 0 || stale == 0 {
+			t.Errorf("%d acknowledged, %d stale", acks, stale)
+		}
+		if j := w.job("job"); j.Status.Phase != carillon.PhaseRunning || j.Status.Counters.Failed != 0 ||
+			len(w.deliveries("job")) != 1 {
+			t.Errorf("%+v", j.Status)
+		}
+	})
+}
