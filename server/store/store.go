@@ -96,6 +96,14 @@ type Roomer interface {
 	Room() error
 }
 
+// Sparer is a [Store] that has what its partitions hold in memory, and can do with less. It is optional.
+type Sparer interface {
+	// Spare has about so many jobs, pending and finished runs in memory at most, and what one partition more
+	// holds: of partitions that have not been used for longest nothing is, and they are read again when they
+	// are read. It is for who goes through a store once, not for who serves it.
+	Spare(records int)
+}
+
 // Meter is a [Store] whose requests cost money. It is optional.
 type Meter interface {
 	// Requests returns how many requests have read since the store was opened, and how many have written,

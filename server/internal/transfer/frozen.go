@@ -17,6 +17,8 @@ const (
 	leaseTTL = 20 * time.Second
 	// renewals are so many in a lease.
 	renewals = 4
+	// mostInMemory is how many jobs and runs are in memory of a store that has its partitions there.
+	mostInMemory = 50_000
 )
 
 // frozen is a store that nobody else writes to.
@@ -36,6 +38,9 @@ type frozen struct {
 func freeze(ctx context.Context, s store.Store) (*frozen, context.Context, error) {
 	if err := nobody(ctx, s.Leaser()); err != nil {
 		return nil, nil, err
+	}
+	if sparer, ok := s.(store.Sparer); ok {
+		sparer.Spare(mostInMemory)
 	}
 	f := &frozen{store: s, node: "carillon-transfer-" + rand.Text(), done: make(chan struct{})}
 	work, lost := context.WithCancelCause(ctx)

@@ -12,8 +12,14 @@ import (
 const (
 	// pageItems are read at once.
 	pageItems = 256
-	// largeItems are read at once of those that may have a payload each, which is not left out.
+	// largeItems are read at once of those that may have a payload each, which is not left out, and up to
+	// mostLarge as long as they are small: together not longer than largeBytes.
 	largeItems = 8
+	mostLarge  = 64
+	largeBytes = 256 << 10
+	// passBytes is about how long the finished runs or metadata records are, at most, that are passed on as one
+	// batch, and pageItems is how many. A store makes each batch durable by itself, which takes a while.
+	passBytes = 1 << 20
 	// longSpec: longer specs are read one by one, so that a page is not too large.
 	longSpec = 16 << 10
 	// atOnce is how many partitions are read or written at the same time.
@@ -113,23 +119,68 @@ func records(ctx context.Context, sh store.Shard, take func(*store.Batch) error)
 
 // runs reads finished runs.
 func runs(ctx context.Context, sh store.Shard, take func(*store.Batch) error) error {
-	q := store.RunQuery{All: true, Limit: largeItems}
+	q, next := store.RunQuery{All: true, Limit: largeItems}, passing{take: take}
 	for {
 		page, err := sh.Runs(ctx, q)
 		if err != nil {
 			return err
 		}
 		if len(page) == 0 {
-			return nil
+			return next.pass()
 		}
 		q.After = page[len(page)-1].Cursor
+		all := 0
 		for i := range page {
 			page[i].Cursor = nil
+			bytes := len(page[i].Spec) + len(page[i].Response) + smallItem
+			if err := next.room(bytes); err != nil {
+				return err
+			}
+			next.batch.Runs = append(next.batch.Runs, page[i])
+			all += bytes
 		}
-		if err := take(&store.Batch{Runs: page}); err != nil {
+		q.Limit = pageAfter(q.Limit, all)
+	}
+}
+
+// passing gathers what may be large, and passes it on as batches that are not too large, if the single thing
+// is not.
+type passing struct {
+	take         func(*store.Batch) error
+	batch        store.Batch
+	items, bytes int
+}
+
+// smallItem is about how long an item is that has no payload.
+const smallItem = 256
+
+// room makes room for one more item of so many bytes.
+func (p *passing) room(bytes int) error {
+	if p.items == pageItems || p.bytes+bytes > passBytes {
+		if err := p.pass(); err != nil {
 			return err
 		}
 	}
+	p.items, p.bytes = p.items+1, p.bytes+bytes
+	return nil
+}
+
+// pass passes on what has been gathered.
+func (p *passing) pass() error {
+	if p.items == 0 {
+		return nil
+	}
+	b := p.batch
+	p.batch, p.items, p.bytes = store.Batch{}, 0, 0
+	return p.take(&b)
+}
+
+// pageAfter is how many items are read at once after a page of so many bytes.
+func pageAfter(limit, bytes int) int {
+	if bytes > largeBytes {
+		return largeItems
+	}
+	return min(2*limit, mostLarge)
 }
 
 // metaRecords reads metadata records of all kinds, but for those that belong to the store itself.
@@ -147,20 +198,24 @@ func metaRecords(ctx context.Context, sh store.Shard, take func(*store.Batch) er
 
 // metaKind reads metadata records of a kind.
 func metaKind(ctx context.Context, sh store.Shard, kind byte, take func(*store.Batch) error) error {
-	q := store.MetaQuery{Kind: kind, Limit: largeItems}
+	q, next := store.MetaQuery{Kind: kind, Limit: largeItems}, passing{take: take}
 	for {
 		page, err := sh.MetaRecords(ctx, q)
 		if err != nil {
 			return err
 		}
-		if len(page) > 0 {
-			q.After = page[len(page)-1].Key
-			if err := take(&store.Batch{MetaRecords: page}); err != nil {
+		all := 0
+		for i := range page {
+			bytes := len(page[i].Key) + len(page[i].Value) + smallItem
+			if err := next.room(bytes); err != nil {
 				return err
 			}
+			next.batch.MetaRecords = append(next.batch.MetaRecords, page[i])
+			all += bytes
 		}
 		if len(page) < q.Limit {
-			return nil // not before the next page is empty: the only key of a kind may be empty, too
+			return next.pass() // not before the next page is empty: the only key of a kind may be empty, too
 		}
+		q.After, q.Limit = page[len(page)-1].Key, pageAfter(q.Limit, all)
 	}
 }

@@ -109,11 +109,17 @@ func newGroup(shards []*shard, writes []store.Write) (*group, error) {
 			return nil, errSealed
 		}
 		next[i] = *was[i]
-		next[i].holds = was[i].holds.Copy()
-		b, touched := writes[i].Batch, contents.NewTouched()
-		next[i].holds.Change(b, touched)
-		idle = idle && len(touched.Records)+len(touched.Runs)+len(b.MetaRecords) == 0 && h.r.own() != nil
-		data := codec.AppendBatch(nil, writes[i].Batch)
+		b, data := writes[i].Batch, codec.AppendBatch(nil, writes[i].Batch)
+		if was[i].holds == nil {
+			idle = false // what it changes is not known
+		} else {
+			touched := contents.NewTouched()
+			next[i].holds = was[i].holds.Copy()
+			next[i].holds.Change(b, touched)
+			idle = idle && len(touched.Records)+len(touched.Runs)+len(b.MetaRecords) == 0 && h.r.own() != nil
+			h.r.used.Store(h.s.elapsed())
+		}
+		next[i].late = h.s.latest(was[i], data)
 		g.parts = append(g.parts, part{h.r.number, h.term, data})
 		g.size += len(data) + 40
 	}

@@ -26,3 +26,11 @@ func (s *Store) ReadAfter(ctx context.Context, partition int, happens func()) (*
 	happens()
 	return s.replicas[partition].current(ctx, w)
 }
+
+// InMemory is how many jobs and runs are in memory, of all partitions.
+func (s *Store) InMemory() (n int) {
+	for _, r := range s.replicas {
+		n += r.inMemory()
+	}
+	return n
+}

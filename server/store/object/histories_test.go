@@ -90,6 +90,9 @@ func (p *process) open() {
 		p.store, err = object.Open(p.t.Context(), p.opt)
 		return err
 	})
+	if p.dice.IntN(2) == 0 {
+		p.store.Spare(1) // what it writes and reads is in memory for a moment only
+	}
 	p.holds = map[int]store.Term{}
 }
 

@@ -24,6 +24,7 @@ type keeper struct {
 	s      *Store
 	cancel context.CancelFunc
 	work   sync.WaitGroup
+	sooner chan struct{} // it is to look more often from now on
 
 	garbage []garbage
 	swept   int64 // when sweep was done last, by Store.elapsed; 0: never
@@ -59,7 +60,7 @@ const usualGrace = 10 * time.Minute
 
 func newKeeper(s *Store) *keeper {
 	ctx, cancel := context.WithCancel(context.Background())
-	k := &keeper{s: s, cancel: cancel, before: map[string]uint64{}}
+	k := &keeper{s: s, cancel: cancel, sooner: make(chan struct{}, 1), before: map[string]uint64{}}
 	k.work.Go(func() { k.run(ctx) })
 	return k
 }
@@ -75,6 +76,8 @@ func (k *keeper) run(ctx context.Context) {
 	for n := 0; ; n++ {
 		select {
 		case <-look.C:
+		case <-k.sooner:
+			look.Reset(min(k.s.opt.pace.look, sparing))
 		case <-ctx.Done():
 			return
 		}
@@ -99,7 +102,7 @@ const longestRest = 64
 
 // keepOrRest writes snapshots, and has the next ones wait if that failed.
 func (k *keeper) keepOrRest(ctx context.Context) {
-	err := k.keep(ctx)
+	err := errors.Join(k.keep(ctx), k.spare(ctx))
 	if err == nil || ctx.Err() != nil {
 		k.failures = 0
 		return
@@ -136,21 +139,32 @@ type saved struct {
 // mostSaved is how many snapshots are named by one change of the root.
 const mostSaved = 16
 
-// keep writes snapshots of partitions for which it is time, and has the root name them.
+// keep writes snapshots of partitions for which it is time.
 func (k *keeper) keep(ctx context.Context) error {
 	known := k.s.known.Load()
 	if known == nil {
 		return nil
 	}
+	var due []*replica
+	for _, r := range k.s.replicas {
+		if len(due) < mostSaved && k.due(&known.Partitions[r.number], r.hold.Load(), r.is.Load()) {
+			due = append(due, r)
+		}
+	}
+	return k.save(ctx, due)
+}
+
+// save writes snapshots of partitions, and has the root name them.
+func (k *keeper) save(ctx context.Context, due []*replica) error {
 	var all []*saved
 	var failed error // of one that the others do not wait for
 	began := k.s.elapsed()
-	for _, r := range k.s.replicas {
+	for _, r := range due {
 		h, v := r.hold.Load(), r.is.Load()
-		if len(all) == mostSaved || !k.due(&known.Partitions[r.number], h, v) {
+		if h == nil || v == nil {
 			continue
 		}
-		made, err := r.save(ctx, v.holds)
+		made, err := r.saveVersion(ctx, v)
 		if err != nil {
 			k.drop(r.number, &made)
 			failed = err

@@ -30,6 +30,7 @@ type Store struct {
 	keeper   *keeper
 	health   store.Health
 	calls    inuse.Guard
+	spared   atomic.Int64  // how many records are in memory at most (spare.go); 0: all
 	closing  chan struct{} // closed when the store is to be closed: nobody waits for a partition any more
 	ending   chan struct{} // closed when no call is under way after that
 	close    sync.Once     // of closing
@@ -42,6 +43,7 @@ var (
 	_ store.Counter  = (*Store)(nil)
 	_ store.Roomer   = (*Store)(nil)
 	_ store.Meter    = (*Store)(nil)
+	_ store.Sparer   = (*Store)(nil)
 )
 
 // rootName is the name of the object root.
@@ -157,7 +159,7 @@ func (s *Store) Meta() store.Meta { return s.meta.Clone() }
 func (s *Store) Room() error {
 	n := 0
 	for _, r := range s.replicas {
-		if v := r.is.Load(); v != nil && r.hold.Load() != nil {
+		if v := r.is.Load(); v != nil && v.holds != nil && r.hold.Load() != nil {
 			n += v.holds.Len()
 		}
 	}

@@ -23,6 +23,7 @@ type replica struct {
 	is     atomic.Pointer[version] // nil: not known
 	hold   atomic.Pointer[hold]    // nil: this process may not write it without asking
 	read   atomic.Bool             // since the keeper looked last
+	used   atomic.Int64            // when what it holds was read or changed last, by Store.elapsed
 }
 
 // hold is the right to write a partition, as long as the journal is not sealed.
@@ -42,7 +43,10 @@ func (h *hold) works(term store.Term, in *journal) bool {
 // its place when the bucket has the batch. So reads see nothing that is not durable, and wait for nothing
 // that is on its way.
 type version struct {
-	holds    *contents.Partition
+	holds *contents.Partition // nil: that is not in memory (spare.go)
+	// late are the batches behind the snapshot, encoded, if there are as many as segments; others are kept in
+	// the bucket alone. Where holds is nil they are as many.
+	late     [][]byte
 	at       mark // its log is empty if the partition has none
 	snapshot snapshot
 	// since is how many bytes of batches there are behind the snapshot, and in how many segments.
@@ -135,20 +139,29 @@ func (w *view) again() {
 // current returns what the partition holds, with every batch that was acknowledged before the view was made.
 func (r *replica) current(ctx context.Context, w *view) (*contents.Partition, error) {
 	r.read.Store(true)
-	if v := r.own(); v != nil {
+	r.used.Store(r.s.elapsed())
+	v := r.own()
+	if v != nil && v.holds != nil {
 		return v.holds, nil
 	}
-	if _, _, err := w.known(ctx); err != nil {
+	if v == nil {
+		if _, _, err := w.known(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if err := r.s.lighten(ctx); err != nil { // while nothing of this partition is held up
 		return nil, err
 	}
 	if err := r.turn.Take(ctx, r.s.closing); err != nil {
 		return nil, err
 	}
 	defer r.turn.Give()
-	if v := r.own(); v != nil {
-		return v.holds, nil
+	var err error
+	if v = r.own(); v == nil {
+		v, err = r.advance(ctx, w)
+	} else if v, err = r.whole(ctx, v); err == nil {
+		r.is.Store(v)
 	}
-	v, err := r.advance(ctx, w)
 	if err != nil {
 		return nil, err
 	}
@@ -211,7 +224,7 @@ func (r *replica) advance(ctx context.Context, w *view) (*version, error) {
 // play makes a version of what the root says.
 func (r *replica) play(ctx context.Context, w *view, p *partition) (*version, error) {
 	v, first := r.is.Load(), -1
-	if v != nil {
+	if v != nil && v.holds != nil {
 		for i, s := range p.Spans {
 			if v.at.within(s) {
 				first = i
@@ -221,7 +234,7 @@ func (r *replica) play(ctx context.Context, w *view, p *partition) (*version, er
 	next := version{}
 	if first >= 0 {
 		next = *v
-		next.holds = v.holds.Copy()
+		next.holds, next.late = v.holds.Copy(), nil
 	} else {
 		var err error
 		if next.holds, err = r.load(ctx, p.Snapshot); err != nil {
