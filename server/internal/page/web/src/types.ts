@@ -57,6 +57,13 @@ export interface Status {
   missing_calendars?: string[];
 }
 
+export interface Timetable {
+  times?: { scheduled_time: string; due_time: string; past?: boolean }[];
+  end?: string;
+  end_text?: string;
+  excluded_time?: string;
+}
+
 export interface Job {
   namespace: string;
   name: string;
