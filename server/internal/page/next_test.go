@@ -3,6 +3,7 @@
 package page_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/url"
 	"testing"
@@ -87,6 +88,44 @@ func TestHintsOfSchedules(t *testing.T) {
 		p.visit(room + "?" + url.Values{"schedule": {"*/5 * * * *"}}.Encode())
 		p.wait(`document.querySelectorAll("table.times tbody tr").length > 0 && document.querySelectorAll(".schedule-hint").length === 0`)
 	}
+}
+
+// TestAListSaysWhyTriggeredRunsWait, of a job whose next time is far away.
+func TestAListSaysWhyTriggeredRunsWait(t *testing.T) {
+	b := launch(t)
+	n := start(t, server.Config{})
+	n.put("yearly", object{"schedule": "@yearly", "target": toQueue("nobody")})
+	n.must("POST", jobs+"yearly:trigger", object{})
+	p := b.open(t, n.url, 1200, 900)
+	p.visit("/jobs")
+	p.sees("table.list", `1 run waits besides: No worker serves queue "nobody"`)
+}
+
+// TestSelectedJobsAreThoseOfTheList: another filter selects none.
+func TestSelectedJobsAreThoseOfTheList(t *testing.T) {
+	b := launch(t)
+	n := start(t, server.Config{})
+	n.put("one", object{"schedule": "@yearly", "target": toQueue("q")})
+	n.put("two", object{"schedule": "@yearly", "target": toQueue("q")})
+	p := b.open(t, n.url, 1200, 900)
+	p.visit("/jobs")
+	p.click("table.list input", "one")
+	p.sees(".acts button", "Pause 1 selected")
+	p.fill("Name begins with", "tw")
+	p.wait(`document.querySelectorAll("table.list tbody tr").length === 1`)
+	p.sees(".acts button", "Pause all")
+}
+
+// TestTheSpecHasEveryDigit: numbers are shown as the API writes them.
+func TestTheSpecHasEveryDigit(t *testing.T) {
+	b := launch(t)
+	n := start(t, server.Config{})
+	n.put("large", object{"schedule": "@yearly", "target": toQueue("q"),
+		"data": json.RawMessage(`{"n": 9007199254740993, "f": 1.10, "s": "a\"b{[,:]}", "none": [], "all": [1, {}]}`)})
+	p := b.open(t, n.url, 1200, 900)
+	p.visit("/jobs/default/large")
+	p.sees("pre", "9007199254740993")
+	p.wait(`JSON.parse(document.querySelector('pre[aria-label="The spec as JSON"]').textContent).data.s === 'a"b{[,:]}'`)
 }
 
 // next is when a job fires next.

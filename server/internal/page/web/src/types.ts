@@ -51,6 +51,7 @@ export interface Status {
   counters?: Record<string, string>;
   waiting?: string[];
   missing?: string[];
+  pending_count?: number;
   pending_runs?: Run[];
   hold?: Hold;
   failures?: number;

@@ -7,8 +7,9 @@ import { useCan } from "../session";
 import { Table } from "../table";
 import { count, exact, known, local, plural, span } from "../time";
 import type { Backfill, Job, Run, Timetable } from "../types";
-import { Acting, Copy, Facts, holdLink, JobLink, Labels, Loading, Nothing, Outcome, Panel, pretty, sentence, Trouble, When, Why, type Act } from "../ui";
+import { Acting, Copy, Facts, holdLink, JobLink, Labels, Loading, Nothing, Outcome, Panel, sentence, Trouble, When, Why, type Act } from "../ui";
 import { inZone } from "../words";
+import { indented, members } from "../spec";
 import { BackfillTable } from "./backfills";
 import { Graph } from "./graph";
 import { targetOf } from "./jobs";
@@ -54,7 +55,7 @@ export function JobRoom({ ns, name }: { ns: string; name: string }) {
         <>
           <Backfills ns={ns} name={name} />
           <Depends ns={ns} job={j} />
-          <Spec job={j} />
+          <Spec ns={ns} job={j} />
         </>
       )}
       {act && <Acting act={act} close={(done) => {
@@ -278,9 +279,15 @@ function StateOf({ ns, name }: { ns: string; name: string }) {
   return <>It is {s.phase}{s.next_run_time && <>, <When at={s.next_run_time} due /></>}.</>;
 }
 
-function Spec({ job }: { job: Job }) {
-  const { status: _, ...spec } = job;
-  const text = pretty(spec);
+// Spec shows the job as the API writes it: to read its numbers would round large ones.
+function Spec({ ns, job }: { ns: string; job: Job }) {
+  const path = jobPath(ns, job.name);
+  const spec = useAnswer(`spec ${path} ${job.status?.generation} ${job.paused} ${job.note}`, async (signal) => {
+    const { status: _, ...parts } = members(await call<string>("GET", path, { signal, text: true }));
+    return indented("{" + Object.entries(parts).map(([name, text]) => `${JSON.stringify(name)}:${text}`).join(",") + "}");
+  });
+  const text = spec.data;
+  if (text === undefined) return <Panel title="Spec">{spec.problem ? <Trouble of={spec.problem} retry={spec.reload} /> : <Loading of="the spec" />}</Panel>;
   return (
     <Panel title="Spec" aside={<Copy text={text} what="the spec" />}>
       <pre tabIndex={0} aria-label="The spec as JSON"><bdi>{text}</bdi></pre>
