@@ -244,8 +244,10 @@ type JobStatus struct {
 	LastRun    *Run      // the last finished one; nil: none
 	Current    *Run      // the unfinished one; nil: none
 	Pending    []Run     // unfinished ones beside it, oldest first, at most MaxShownPending; set by GetJob only
-	Waiting    []string  // jobs of DependsOn that must still succeed before the next run begins
-	Missing    []string  // those of Waiting that do not exist; set by GetJob only
+	// PendingCount is how many unfinished runs there are beside it; lists have it, too.
+	PendingCount uint32
+	Waiting      []string // jobs of DependsOn that must still succeed before the next run begins
+	Missing      []string // those of Waiting that do not exist; set by GetJob only
 	// Calendars that the job names and that do not exist: as if it did not name them. Set by GetJob only.
 	MissingCalendars []string
 	Failures         uint32 // runs in a row that ended failed or dead; a success and a resume set it back

@@ -17,6 +17,7 @@ type Scheduler interface {
 	Namespaces
 	Events
 	Calendars
+	Timetables
 	Payloads
 	Work
 }

@@ -61,6 +61,7 @@ var reads = map[string]bool{
 	pb.SchedulerService_ListBackfills_FullMethodName:   true,
 	pb.SchedulerService_GetNamespace_FullMethodName:    true,
 	pb.SchedulerService_PreviewSchedule_FullMethodName: true,
+	pb.SchedulerService_ListTimes_FullMethodName:       true,
 	pb.ClusterService_GetCluster_FullMethodName:        true,
 	pb.ClusterService_ListQueues_FullMethodName:        true,
 	pb.ClusterService_ListWorkers_FullMethodName:       true,

@@ -69,6 +69,12 @@ func (c *Client) SetPaused(ctx context.Context, key carillon.Key,
 		Note: p.Note, CatchUp: p.CatchUp}))
 }
 
+// ListTimes returns the next times of a job; see [carillon.Timetables].
+func (c *Client) ListTimes(ctx context.Context, q carillon.TimesQuery) (carillon.Timetable, error) {
+	m, err := c.service.ListTimes(ctx, wire.TimesQueryToProto(&q))
+	return wire.TimetableFromProto(m), err
+}
+
 // GetJob returns a job with its status; see [carillon.Jobs].
 func (c *Client) GetJob(ctx context.Context, key carillon.Key) (carillon.Job, error) {
 	return job(c.service.GetJob(ctx, &pb.GetJobRequest{Namespace: key.Namespace, Name: key.Name}))

@@ -137,9 +137,9 @@ func PreviewFromProto(m *pb.PreviewScheduleRequest) (carillon.PreviewQuery, erro
 	return q, f.err
 }
 
-// TimesToProto is the answer to a preview as a message.
-func TimesToProto(times []time.Time) *pb.PreviewScheduleResponse {
-	return &pb.PreviewScheduleResponse{Times: toEach(times,
+// TimesToProto is the answer to a preview as a message, with hints about the schedule.
+func TimesToProto(times []time.Time, hints []string) *pb.PreviewScheduleResponse {
+	return &pb.PreviewScheduleResponse{Hints: hints, Times: toEach(times,
 		func(t *time.Time) *timestamppb.Timestamp { return timestamppb.New(*t) })}
 }
 

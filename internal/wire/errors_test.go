@@ -199,6 +199,16 @@ func TestPreviewFromNoTime(t *testing.T) {
 	}
 }
 
+// TestTimesUntilNoTime: the same of the bound of next times.
+func TestTimesUntilNoTime(t *testing.T) {
+	for _, until := range []*timestamppb.Timestamp{timestamppb.New(time.Time{}), {Seconds: 1 << 60}, {Nanos: -1}} {
+		_, err := TimesQueryFromProto(&pb.ListTimesRequest{Until: until})
+		if e, ok := errors.AsType[*carillon.Error](err); !ok || e.Kind != carillon.InvalidArgument || e.Field != "until" {
+			t.Errorf("%v: got %v", until, err)
+		}
+	}
+}
+
 func TestNilMessages(t *testing.T) {
 	if _, err := JobFromProto(nil); err != nil {
 		t.Error(err)

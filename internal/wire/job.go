@@ -142,6 +142,9 @@ func (b *statusBlock) fill(s *carillon.JobStatus) *pb.JobStatus {
 	if s.Failures != 0 {
 		m.Failures = &s.Failures
 	}
+	if s.PendingCount != 0 {
+		m.PendingCount = &s.PendingCount
+	}
 	return m
 }
 
@@ -167,6 +170,7 @@ func (f *first) status(j *carillon.Job, m *pb.JobStatus) {
 		Missing:          m.GetMissing(),
 		MissingCalendars: m.GetMissingCalendars(),
 		Pending:          fromEach(m.GetPendingRuns(), f.run),
+		PendingCount:     m.GetPendingCount(),
 		Hold:             holdFromProto(m.GetHold()),
 		Failures:         m.GetFailures(),
 		Counters: carillon.Counters{Fired: c.GetFired(), Succeeded: c.GetSucceeded(), Failed: c.GetFailed(),

@@ -67,7 +67,16 @@ var roundTrips = map[string]struct {
 		return PreviewToProto(&q), err
 	}},
 	"PreviewScheduleResponse": {&pb.PreviewScheduleResponse{}, func(m proto.Message) (proto.Message, error) {
-		return TimesToProto(TimesFromProto(m.(*pb.PreviewScheduleResponse))), nil
+		p := m.(*pb.PreviewScheduleResponse)
+		return TimesToProto(TimesFromProto(p), p.GetHints()), nil
+	}},
+	"ListTimesRequest": {&pb.ListTimesRequest{}, func(m proto.Message) (proto.Message, error) {
+		q, err := TimesQueryFromProto(m.(*pb.ListTimesRequest))
+		return TimesQueryToProto(&q), err
+	}},
+	"ListTimesResponse": {&pb.ListTimesResponse{}, func(m proto.Message) (proto.Message, error) {
+		t := TimetableFromProto(m.(*pb.ListTimesResponse))
+		return TimetableToProto(&t), nil
 	}},
 	"SkipRunResponse": {&pb.SkipRunResponse{}, func(m proto.Message) (proto.Message, error) {
 		s, err := SkipFromProto(m.(*pb.SkipRunResponse))

@@ -93,6 +93,11 @@ func (r *recorded) SetPaused(ctx context.Context, key carillon.Key,
 		func(ctx context.Context) (carillon.Job, error) { return r.to.SetPaused(ctx, key, p) })
 }
 
+// ListTimes implements [carillon.Timetables].
+func (r *recorded) ListTimes(ctx context.Context, q carillon.TimesQuery) (carillon.Timetable, error) {
+	return r.to.ListTimes(ctx, q)
+}
+
 // GetJob implements [carillon.Jobs].
 func (r *recorded) GetJob(ctx context.Context, key carillon.Key) (carillon.Job, error) {
 	return r.to.GetJob(ctx, key)

@@ -135,7 +135,7 @@ func links(call string) object {
 			"name": "$response.body#" + from + "/name"}
 		out := object{}
 		for _, op := range []string{"GetJob", "PatchJob", "DeleteJob", "TriggerJob", "PauseJob", "ResumeJob",
-			"SkipRun", "ListBackfills"} {
+			"SkipRun", "ListBackfills", "ListTimes"} {
 			out[op] = link(op, at)
 		}
 		of := object{"namespace": at["namespace"], "job": at["name"]}

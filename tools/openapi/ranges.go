@@ -187,6 +187,7 @@ var bodyRanges = map[string]object{
 
 // parameterRanges are the ranges of parameters, by name, and by call where calls differ.
 var parameterRanges = map[string]object{
+	"ListTimes.count":       {"minimum": 0, "maximum": 1000},
 	"namespace":             {"minLength": 1, "maxLength": 63, "pattern": "^[a-zA-Z0-9-]+$"},
 	"GetNamespace.name":     {"minLength": 1, "maxLength": 63, "pattern": "^[a-zA-Z0-9-]+$"},
 	"PutNamespace.name":     {"minLength": 1, "maxLength": 63, "pattern": "^[a-zA-Z0-9-]+$"},

@@ -1899,6 +1899,8 @@ type JobStatus struct {
 	Missing []string `protobuf:"bytes,12,rep,name=missing,proto3" json:"missing,omitempty"`
 	// The unfinished runs beside current_run, oldest first, at most 100: by trigger, backfill or overlap. Lists leave it out.
 	PendingRuns []*Run `protobuf:"bytes,13,rep,name=pending_runs,json=pendingRuns,proto3" json:"pending_runs,omitempty"`
+	// How many unfinished runs there are beside current_run. Absent when there are none.
+	PendingCount *uint32 `protobuf:"varint,17,opt,name=pending_count,json=pendingCount,proto3,oneof" json:"pending_count,omitempty"`
 	// Why the unfinished run does not go on; without one, why the next run does not begin. Absent while an attempt is in force, unless
 	// another time waits for its end. Lists have of it what is stored: paused, depends_on, retrying, limit, named_limit,
 	// rate_limit, quota and staged.
@@ -2030,6 +2032,13 @@ func (x *JobStatus) GetPendingRuns() []*Run {
 		return x.PendingRuns
 	}
 	return nil
+}
+
+func (x *JobStatus) GetPendingCount() uint32 {
+	if x != nil && x.PendingCount != nil {
+		return *x.PendingCount
+	}
+	return 0
 }
 
 func (x *JobStatus) GetHold() *Hold {
@@ -2310,7 +2319,7 @@ const file_carillon_v1_job_proto_rawDesc = "" +
 	"\x06jitter\x18\x04 \x01(\tR\x06jitter\x12$\n" +
 	"\vmax_retries\x18\x05 \x01(\rH\x00R\n" +
 	"maxRetries\x88\x01\x01B\x0e\n" +
-	"\f_max_retries\"\xbe\x05\n" +
+	"\f_max_retries\"\xfa\x05\n" +
 	"\tJobStatus\x12\x10\n" +
 	"\x03uid\x18\x01 \x01(\fR\x03uid\x12\x1e\n" +
 	"\n" +
@@ -2331,10 +2340,12 @@ const file_carillon_v1_job_proto_rawDesc = "" +
 	" \x01(\v2\x15.carillon.v1.CountersR\bcounters\x12\x18\n" +
 	"\awaiting\x18\v \x03(\tR\awaiting\x12\x18\n" +
 	"\amissing\x18\f \x03(\tR\amissing\x123\n" +
-	"\fpending_runs\x18\r \x03(\v2\x10.carillon.v1.RunR\vpendingRuns\x12%\n" +
+	"\fpending_runs\x18\r \x03(\v2\x10.carillon.v1.RunR\vpendingRuns\x12(\n" +
+	"\rpending_count\x18\x11 \x01(\rH\x00R\fpendingCount\x88\x01\x01\x12%\n" +
 	"\x04hold\x18\x0f \x01(\v2\x11.carillon.v1.HoldR\x04hold\x12\x1f\n" +
-	"\bfailures\x18\x0e \x01(\rH\x00R\bfailures\x88\x01\x01\x12+\n" +
-	"\x11missing_calendars\x18\x10 \x03(\tR\x10missingCalendarsB\v\n" +
+	"\bfailures\x18\x0e \x01(\rH\x01R\bfailures\x88\x01\x01\x12+\n" +
+	"\x11missing_calendars\x18\x10 \x03(\tR\x10missingCalendarsB\x10\n" +
+	"\x0e_pending_countB\v\n" +
 	"\t_failures\"\xea\x01\n" +
 	"\bCounters\x12\x14\n" +
 	"\x05fired\x18\x01 \x01(\x04R\x05fired\x12\x1c\n" +

@@ -3261,7 +3261,9 @@ func (x *PreviewScheduleRequest) GetOnly() []string {
 type PreviewScheduleResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// In order; fewer than asked for if the schedule ends.
-	Times         []*timestamppb.Timestamp `protobuf:"bytes,1,rep,name=times,proto3" json:"times,omitempty"`
+	Times []*timestamppb.Timestamp `protobuf:"bytes,1,rep,name=times,proto3" json:"times,omitempty"`
+	// What may be meant otherwise, in words: a day of the month beside a day of the week, steps that do not divide the hour.
+	Hints         []string `protobuf:"bytes,2,rep,name=hints,proto3" json:"hints,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3301,6 +3303,253 @@ func (x *PreviewScheduleResponse) GetTimes() []*timestamppb.Timestamp {
 		return x.Times
 	}
 	return nil
+}
+
+func (x *PreviewScheduleResponse) GetHints() []string {
+	if x != nil {
+		return x.Hints
+	}
+	return nil
+}
+
+// ListTimesRequest asks for ListTimes.
+type ListTimesRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The job's namespace.
+	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// The job's name.
+	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// How many times; default 10, at most 1,000.
+	Count int32 `protobuf:"varint,3,opt,name=count,proto3" json:"count,omitempty"`
+	// Only times before it; default all.
+	Until         *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=until,proto3" json:"until,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListTimesRequest) Reset() {
+	*x = ListTimesRequest{}
+	mi := &file_carillon_v1_scheduler_proto_msgTypes[45]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListTimesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListTimesRequest) ProtoMessage() {}
+
+func (x *ListTimesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_scheduler_proto_msgTypes[45]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListTimesRequest.ProtoReflect.Descriptor instead.
+func (*ListTimesRequest) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_scheduler_proto_rawDescGZIP(), []int{45}
+}
+
+func (x *ListTimesRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *ListTimesRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ListTimesRequest) GetCount() int32 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *ListTimesRequest) GetUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Until
+	}
+	return nil
+}
+
+// ListTimesResponse says when the schedule of a job begins its next runs, if each run ends before the next one is due and the
+// job's node serves it all the time. It follows from the job as it is: what a put, a pause or a calendar changes later is not in it.
+type ListTimesResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// In order; fewer than asked for if none follows, or none before `until`.
+	Times []*PlannedTime `protobuf:"bytes,1,rep,name=times,proto3" json:"times,omitempty"`
+	// Why no time follows the last one: once, repeats, ttl, schedule, calendars, paused, done, unreadable. Later versions may have
+	// more. Absent: others follow.
+	End string `protobuf:"bytes,2,opt,name=end,proto3" json:"end,omitempty"`
+	// The same in a sentence for people.
+	EndText string `protobuf:"bytes,3,opt,name=end_text,json=endText,proto3" json:"end_text,omitempty"`
+	// A time of the schedule before the first of these that calendars leave out: the next one from now. Absent: none.
+	ExcludedTime *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=excluded_time,json=excludedTime,proto3" json:"excluded_time,omitempty"`
+	// The calendars of `except` that leave it out; none: it is in no calendar of `only`.
+	ExcludedBy    []string `protobuf:"bytes,5,rep,name=excluded_by,json=excludedBy,proto3" json:"excluded_by,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListTimesResponse) Reset() {
+	*x = ListTimesResponse{}
+	mi := &file_carillon_v1_scheduler_proto_msgTypes[46]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListTimesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListTimesResponse) ProtoMessage() {}
+
+func (x *ListTimesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_scheduler_proto_msgTypes[46]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListTimesResponse.ProtoReflect.Descriptor instead.
+func (*ListTimesResponse) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_scheduler_proto_rawDescGZIP(), []int{46}
+}
+
+func (x *ListTimesResponse) GetTimes() []*PlannedTime {
+	if x != nil {
+		return x.Times
+	}
+	return nil
+}
+
+func (x *ListTimesResponse) GetEnd() string {
+	if x != nil {
+		return x.End
+	}
+	return ""
+}
+
+func (x *ListTimesResponse) GetEndText() string {
+	if x != nil {
+		return x.EndText
+	}
+	return ""
+}
+
+func (x *ListTimesResponse) GetExcludedTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ExcludedTime
+	}
+	return nil
+}
+
+func (x *ListTimesResponse) GetExcludedBy() []string {
+	if x != nil {
+		return x.ExcludedBy
+	}
+	return nil
+}
+
+// PlannedTime is one of the next times of a job.
+type PlannedTime struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The time that the schedule has.
+	ScheduledTime *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=scheduled_time,json=scheduledTime,proto3" json:"scheduled_time,omitempty"`
+	// When the run is due: as much later as the job's jitter says for this time.
+	DueTime *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=due_time,json=dueTime,proto3" json:"due_time,omitempty"`
+	// It is due already and waits, for the end of another run for example: the job's status says for what. What becomes of others
+	// that were due before it, the job's rules of misfires and overlap say.
+	Past bool `protobuf:"varint,3,opt,name=past,proto3" json:"past,omitempty"`
+	// The offset from UTC that the job's time zone has then, in seconds, east is positive.
+	UtcOffsetSeconds int32 `protobuf:"varint,4,opt,name=utc_offset_seconds,json=utcOffsetSeconds,proto3" json:"utc_offset_seconds,omitempty"`
+	// By how much that differs from the offset at the time before it, or now for the first: not 0 after clocks have changed.
+	OffsetChangeSeconds int32 `protobuf:"varint,5,opt,name=offset_change_seconds,json=offsetChangeSeconds,proto3" json:"offset_change_seconds,omitempty"`
+	unknownFields       protoimpl.UnknownFields
+	sizeCache           protoimpl.SizeCache
+}
+
+func (x *PlannedTime) Reset() {
+	*x = PlannedTime{}
+	mi := &file_carillon_v1_scheduler_proto_msgTypes[47]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PlannedTime) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PlannedTime) ProtoMessage() {}
+
+func (x *PlannedTime) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_scheduler_proto_msgTypes[47]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PlannedTime.ProtoReflect.Descriptor instead.
+func (*PlannedTime) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_scheduler_proto_rawDescGZIP(), []int{47}
+}
+
+func (x *PlannedTime) GetScheduledTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ScheduledTime
+	}
+	return nil
+}
+
+func (x *PlannedTime) GetDueTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.DueTime
+	}
+	return nil
+}
+
+func (x *PlannedTime) GetPast() bool {
+	if x != nil {
+		return x.Past
+	}
+	return false
+}
+
+func (x *PlannedTime) GetUtcOffsetSeconds() int32 {
+	if x != nil {
+		return x.UtcOffsetSeconds
+	}
+	return 0
+}
+
+func (x *PlannedTime) GetOffsetChangeSeconds() int32 {
+	if x != nil {
+		return x.OffsetChangeSeconds
+	}
+	return 0
 }
 
 var File_carillon_v1_scheduler_proto protoreflect.FileDescriptor
@@ -3541,9 +3790,28 @@ const file_carillon_v1_scheduler_proto_rawDesc = "" +
 	"\x05count\x18\x06 \x01(\x05R\x05count\x12\x1c\n" +
 	"\tnamespace\x18\a \x01(\tR\tnamespace\x12\x16\n" +
 	"\x06except\x18\b \x03(\tR\x06except\x12\x12\n" +
-	"\x04only\x18\t \x03(\tR\x04only\"K\n" +
+	"\x04only\x18\t \x03(\tR\x04only\"a\n" +
 	"\x17PreviewScheduleResponse\x120\n" +
-	"\x05times\x18\x01 \x03(\v2\x1a.google.protobuf.TimestampR\x05times*V\n" +
+	"\x05times\x18\x01 \x03(\v2\x1a.google.protobuf.TimestampR\x05times\x12\x14\n" +
+	"\x05hints\x18\x02 \x03(\tR\x05hints\"\x8c\x01\n" +
+	"\x10ListTimesRequest\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
+	"\x05count\x18\x03 \x01(\x05R\x05count\x120\n" +
+	"\x05until\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\"\xd2\x01\n" +
+	"\x11ListTimesResponse\x12.\n" +
+	"\x05times\x18\x01 \x03(\v2\x18.carillon.v1.PlannedTimeR\x05times\x12\x10\n" +
+	"\x03end\x18\x02 \x01(\tR\x03end\x12\x19\n" +
+	"\bend_text\x18\x03 \x01(\tR\aendText\x12?\n" +
+	"\rexcluded_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\fexcludedTime\x12\x1f\n" +
+	"\vexcluded_by\x18\x05 \x03(\tR\n" +
+	"excludedBy\"\xfd\x01\n" +
+	"\vPlannedTime\x12A\n" +
+	"\x0escheduled_time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\rscheduledTime\x125\n" +
+	"\bdue_time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\adueTime\x12\x12\n" +
+	"\x04past\x18\x03 \x01(\bR\x04past\x12,\n" +
+	"\x12utc_offset_seconds\x18\x04 \x01(\x05R\x10utcOffsetSeconds\x122\n" +
+	"\x15offset_change_seconds\x18\x05 \x01(\x05R\x13offsetChangeSeconds*V\n" +
 	"\tRunAction\x12\x1a\n" +
 	"\x16RUN_ACTION_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11RUN_ACTION_CANCEL\x10\x01\x12\x16\n" +
@@ -3553,7 +3821,7 @@ const file_carillon_v1_scheduler_proto_rawDesc = "" +
 	"\x12JOB_ACTION_TRIGGER\x10\x01\x12\x15\n" +
 	"\x11JOB_ACTION_DELETE\x10\x02\x12\x14\n" +
 	"\x10JOB_ACTION_PAUSE\x10\x03\x12\x15\n" +
-	"\x11JOB_ACTION_RESUME\x10\x042\x9a!\n" +
+	"\x11JOB_ACTION_RESUME\x10\x042\xa0\"\n" +
 	"\x10SchedulerService\x12y\n" +
 	"\x06PutJob\x12\x1a.carillon.v1.PutJobRequest\x1a\x1b.carillon.v1.PutJobResponse\"6\x82\xd3\xe4\x93\x020:\x03job\x1a)/v1/namespaces/{namespace}/jobs/{name=**}\x12u\n" +
 	"\tCreateJob\x12\x1d.carillon.v1.CreateJobRequest\x1a\x1b.carillon.v1.PutJobResponse\",\x82\xd3\xe4\x93\x02&:\x03job\"\x1f/v1/namespaces/{namespace}/jobs\x12\x85\x01\n" +
@@ -3590,7 +3858,8 @@ const file_carillon_v1_scheduler_proto_rawDesc = "" +
 	"\vGetCalendar\x12\x1f.carillon.v1.GetCalendarRequest\x1a\x15.carillon.v1.Calendar\"3\x82\xd3\xe4\x93\x02-\x12+/v1/namespaces/{namespace}/calendars/{name}\x12\x84\x01\n" +
 	"\rListCalendars\x12!.carillon.v1.ListCalendarsRequest\x1a\".carillon.v1.ListCalendarsResponse\",\x82\xd3\xe4\x93\x02&\x12$/v1/namespaces/{namespace}/calendars\x12\x8e\x01\n" +
 	"\x0eDeleteCalendar\x12\".carillon.v1.DeleteCalendarRequest\x1a#.carillon.v1.DeleteCalendarResponse\"3\x82\xd3\xe4\x93\x02-*+/v1/namespaces/{namespace}/calendars/{name}\x12~\n" +
-	"\x0fPreviewSchedule\x12#.carillon.v1.PreviewScheduleRequest\x1a$.carillon.v1.PreviewScheduleResponse\" \x82\xd3\xe4\x93\x02\x1a:\x01*\"\x15/v1/schedules:preview\x12?\n" +
+	"\x0fPreviewSchedule\x12#.carillon.v1.PreviewScheduleRequest\x1a$.carillon.v1.PreviewScheduleResponse\" \x82\xd3\xe4\x93\x02\x1a:\x01*\"\x15/v1/schedules:preview\x12\x83\x01\n" +
+	"\tListTimes\x12\x1d.carillon.v1.ListTimesRequest\x1a\x1e.carillon.v1.ListTimesResponse\"7\x82\xd3\xe4\x93\x021\x12//v1/namespaces/{namespace}/jobs/{name=**}:times\x12?\n" +
 	"\x04Work\x12\x18.carillon.v1.WorkRequest\x1a\x19.carillon.v1.WorkResponse(\x010\x01B;Z9github.com/carillonhq/carillon/api/carillon/v1;carillonv1b\x06proto3"
 
 var (
@@ -3606,7 +3875,7 @@ func file_carillon_v1_scheduler_proto_rawDescGZIP() []byte {
 }
 
 var file_carillon_v1_scheduler_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_carillon_v1_scheduler_proto_msgTypes = make([]protoimpl.MessageInfo, 48)
+var file_carillon_v1_scheduler_proto_msgTypes = make([]protoimpl.MessageInfo, 51)
 var file_carillon_v1_scheduler_proto_goTypes = []any{
 	(RunAction)(0),                  // 0: carillon.v1.RunAction
 	(JobAction)(0),                  // 1: carillon.v1.JobAction
@@ -3655,147 +3924,157 @@ var file_carillon_v1_scheduler_proto_goTypes = []any{
 	(*PutNamespaceRequest)(nil),     // 44: carillon.v1.PutNamespaceRequest
 	(*PreviewScheduleRequest)(nil),  // 45: carillon.v1.PreviewScheduleRequest
 	(*PreviewScheduleResponse)(nil), // 46: carillon.v1.PreviewScheduleResponse
-	nil,                             // 47: carillon.v1.TriggerJobRequest.MetadataEntry
-	nil,                             // 48: carillon.v1.PutNamespaceRequest.ConcurrencyLimitsEntry
-	nil,                             // 49: carillon.v1.PutNamespaceRequest.RateLimitsEntry
-	(*Job)(nil),                     // 50: carillon.v1.Job
-	(Phase)(0),                      // 51: carillon.v1.Phase
-	(Overlap)(0),                    // 52: carillon.v1.Overlap
-	(*timestamppb.Timestamp)(nil),   // 53: google.protobuf.Timestamp
-	(RunStatus)(0),                  // 54: carillon.v1.RunStatus
-	(*Run)(nil),                     // 55: carillon.v1.Run
-	(Outcome)(0),                    // 56: carillon.v1.Outcome
-	(*Progress)(nil),                // 57: carillon.v1.Progress
-	(*Backfill)(nil),                // 58: carillon.v1.Backfill
-	(*Namespace)(nil),               // 59: carillon.v1.Namespace
-	(*Webhook)(nil),                 // 60: carillon.v1.Webhook
-	(*Quotas)(nil),                  // 61: carillon.v1.Quotas
-	(DaylightSaving)(0),             // 62: carillon.v1.DaylightSaving
-	(*Rate)(nil),                    // 63: carillon.v1.Rate
-	(*PutCalendarRequest)(nil),      // 64: carillon.v1.PutCalendarRequest
-	(*GetCalendarRequest)(nil),      // 65: carillon.v1.GetCalendarRequest
-	(*ListCalendarsRequest)(nil),    // 66: carillon.v1.ListCalendarsRequest
-	(*DeleteCalendarRequest)(nil),   // 67: carillon.v1.DeleteCalendarRequest
-	(*WorkRequest)(nil),             // 68: carillon.v1.WorkRequest
-	(*Calendar)(nil),                // 69: carillon.v1.Calendar
-	(*ListCalendarsResponse)(nil),   // 70: carillon.v1.ListCalendarsResponse
-	(*DeleteCalendarResponse)(nil),  // 71: carillon.v1.DeleteCalendarResponse
-	(*WorkResponse)(nil),            // 72: carillon.v1.WorkResponse
+	(*ListTimesRequest)(nil),        // 47: carillon.v1.ListTimesRequest
+	(*ListTimesResponse)(nil),       // 48: carillon.v1.ListTimesResponse
+	(*PlannedTime)(nil),             // 49: carillon.v1.PlannedTime
+	nil,                             // 50: carillon.v1.TriggerJobRequest.MetadataEntry
+	nil,                             // 51: carillon.v1.PutNamespaceRequest.ConcurrencyLimitsEntry
+	nil,                             // 52: carillon.v1.PutNamespaceRequest.RateLimitsEntry
+	(*Job)(nil),                     // 53: carillon.v1.Job
+	(Phase)(0),                      // 54: carillon.v1.Phase
+	(Overlap)(0),                    // 55: carillon.v1.Overlap
+	(*timestamppb.Timestamp)(nil),   // 56: google.protobuf.Timestamp
+	(RunStatus)(0),                  // 57: carillon.v1.RunStatus
+	(*Run)(nil),                     // 58: carillon.v1.Run
+	(Outcome)(0),                    // 59: carillon.v1.Outcome
+	(*Progress)(nil),                // 60: carillon.v1.Progress
+	(*Backfill)(nil),                // 61: carillon.v1.Backfill
+	(*Namespace)(nil),               // 62: carillon.v1.Namespace
+	(*Webhook)(nil),                 // 63: carillon.v1.Webhook
+	(*Quotas)(nil),                  // 64: carillon.v1.Quotas
+	(DaylightSaving)(0),             // 65: carillon.v1.DaylightSaving
+	(*Rate)(nil),                    // 66: carillon.v1.Rate
+	(*PutCalendarRequest)(nil),      // 67: carillon.v1.PutCalendarRequest
+	(*GetCalendarRequest)(nil),      // 68: carillon.v1.GetCalendarRequest
+	(*ListCalendarsRequest)(nil),    // 69: carillon.v1.ListCalendarsRequest
+	(*DeleteCalendarRequest)(nil),   // 70: carillon.v1.DeleteCalendarRequest
+	(*WorkRequest)(nil),             // 71: carillon.v1.WorkRequest
+	(*Calendar)(nil),                // 72: carillon.v1.Calendar
+	(*ListCalendarsResponse)(nil),   // 73: carillon.v1.ListCalendarsResponse
+	(*DeleteCalendarResponse)(nil),  // 74: carillon.v1.DeleteCalendarResponse
+	(*WorkResponse)(nil),            // 75: carillon.v1.WorkResponse
 }
 var file_carillon_v1_scheduler_proto_depIdxs = []int32{
-	50, // 0: carillon.v1.PutJobRequest.job:type_name -> carillon.v1.Job
-	50, // 1: carillon.v1.CreateJobRequest.job:type_name -> carillon.v1.Job
-	50, // 2: carillon.v1.PutJobResponse.job:type_name -> carillon.v1.Job
-	50, // 3: carillon.v1.BatchPutJobsRequest.jobs:type_name -> carillon.v1.Job
+	53, // 0: carillon.v1.PutJobRequest.job:type_name -> carillon.v1.Job
+	53, // 1: carillon.v1.CreateJobRequest.job:type_name -> carillon.v1.Job
+	53, // 2: carillon.v1.PutJobResponse.job:type_name -> carillon.v1.Job
+	53, // 3: carillon.v1.BatchPutJobsRequest.jobs:type_name -> carillon.v1.Job
 	4,  // 4: carillon.v1.BatchPutJobsResponse.puts:type_name -> carillon.v1.PutJobResponse
-	50, // 5: carillon.v1.PutJobsRequest.jobs:type_name -> carillon.v1.Job
-	50, // 6: carillon.v1.PatchJobRequest.job:type_name -> carillon.v1.Job
-	51, // 7: carillon.v1.ListJobsRequest.phase:type_name -> carillon.v1.Phase
-	50, // 8: carillon.v1.ListJobsResponse.jobs:type_name -> carillon.v1.Job
-	47, // 9: carillon.v1.TriggerJobRequest.metadata:type_name -> carillon.v1.TriggerJobRequest.MetadataEntry
-	52, // 10: carillon.v1.TriggerJobRequest.overlap:type_name -> carillon.v1.Overlap
-	53, // 11: carillon.v1.SkipRunResponse.time:type_name -> google.protobuf.Timestamp
-	50, // 12: carillon.v1.SkipRunResponse.job:type_name -> carillon.v1.Job
-	54, // 13: carillon.v1.ListRunsRequest.status:type_name -> carillon.v1.RunStatus
-	53, // 14: carillon.v1.ListRunsRequest.from:type_name -> google.protobuf.Timestamp
-	53, // 15: carillon.v1.ListRunsRequest.until:type_name -> google.protobuf.Timestamp
-	55, // 16: carillon.v1.ListRunsResponse.runs:type_name -> carillon.v1.Run
-	54, // 17: carillon.v1.BulkRunsRequest.status:type_name -> carillon.v1.RunStatus
-	53, // 18: carillon.v1.BulkRunsRequest.from:type_name -> google.protobuf.Timestamp
-	53, // 19: carillon.v1.BulkRunsRequest.until:type_name -> google.protobuf.Timestamp
+	53, // 5: carillon.v1.PutJobsRequest.jobs:type_name -> carillon.v1.Job
+	53, // 6: carillon.v1.PatchJobRequest.job:type_name -> carillon.v1.Job
+	54, // 7: carillon.v1.ListJobsRequest.phase:type_name -> carillon.v1.Phase
+	53, // 8: carillon.v1.ListJobsResponse.jobs:type_name -> carillon.v1.Job
+	50, // 9: carillon.v1.TriggerJobRequest.metadata:type_name -> carillon.v1.TriggerJobRequest.MetadataEntry
+	55, // 10: carillon.v1.TriggerJobRequest.overlap:type_name -> carillon.v1.Overlap
+	56, // 11: carillon.v1.SkipRunResponse.time:type_name -> google.protobuf.Timestamp
+	53, // 12: carillon.v1.SkipRunResponse.job:type_name -> carillon.v1.Job
+	57, // 13: carillon.v1.ListRunsRequest.status:type_name -> carillon.v1.RunStatus
+	56, // 14: carillon.v1.ListRunsRequest.from:type_name -> google.protobuf.Timestamp
+	56, // 15: carillon.v1.ListRunsRequest.until:type_name -> google.protobuf.Timestamp
+	58, // 16: carillon.v1.ListRunsResponse.runs:type_name -> carillon.v1.Run
+	57, // 17: carillon.v1.BulkRunsRequest.status:type_name -> carillon.v1.RunStatus
+	56, // 18: carillon.v1.BulkRunsRequest.from:type_name -> google.protobuf.Timestamp
+	56, // 19: carillon.v1.BulkRunsRequest.until:type_name -> google.protobuf.Timestamp
 	0,  // 20: carillon.v1.BulkRunsRequest.action:type_name -> carillon.v1.RunAction
-	51, // 21: carillon.v1.BulkJobsRequest.phase:type_name -> carillon.v1.Phase
+	54, // 21: carillon.v1.BulkJobsRequest.phase:type_name -> carillon.v1.Phase
 	1,  // 22: carillon.v1.BulkJobsRequest.action:type_name -> carillon.v1.JobAction
 	27, // 23: carillon.v1.BulkResponse.failures:type_name -> carillon.v1.BulkFailure
-	56, // 24: carillon.v1.CompleteRunRequest.outcome:type_name -> carillon.v1.Outcome
-	57, // 25: carillon.v1.CompleteRunRequest.progress:type_name -> carillon.v1.Progress
-	53, // 26: carillon.v1.CompleteRunRequest.at:type_name -> google.protobuf.Timestamp
-	53, // 27: carillon.v1.StartBackfillRequest.from:type_name -> google.protobuf.Timestamp
-	53, // 28: carillon.v1.StartBackfillRequest.to:type_name -> google.protobuf.Timestamp
-	52, // 29: carillon.v1.StartBackfillRequest.overlap:type_name -> carillon.v1.Overlap
-	58, // 30: carillon.v1.ListBackfillsResponse.backfills:type_name -> carillon.v1.Backfill
-	59, // 31: carillon.v1.ListNamespacesResponse.namespaces:type_name -> carillon.v1.Namespace
-	48, // 32: carillon.v1.PutNamespaceRequest.concurrency_limits:type_name -> carillon.v1.PutNamespaceRequest.ConcurrencyLimitsEntry
-	60, // 33: carillon.v1.PutNamespaceRequest.webhooks:type_name -> carillon.v1.Webhook
-	61, // 34: carillon.v1.PutNamespaceRequest.quotas:type_name -> carillon.v1.Quotas
-	49, // 35: carillon.v1.PutNamespaceRequest.rate_limits:type_name -> carillon.v1.PutNamespaceRequest.RateLimitsEntry
-	62, // 36: carillon.v1.PreviewScheduleRequest.dst:type_name -> carillon.v1.DaylightSaving
-	53, // 37: carillon.v1.PreviewScheduleRequest.from:type_name -> google.protobuf.Timestamp
-	53, // 38: carillon.v1.PreviewScheduleResponse.times:type_name -> google.protobuf.Timestamp
-	63, // 39: carillon.v1.PutNamespaceRequest.RateLimitsEntry.value:type_name -> carillon.v1.Rate
-	2,  // 40: carillon.v1.SchedulerService.PutJob:input_type -> carillon.v1.PutJobRequest
-	3,  // 41: carillon.v1.SchedulerService.CreateJob:input_type -> carillon.v1.CreateJobRequest
-	5,  // 42: carillon.v1.SchedulerService.BatchPutJobs:input_type -> carillon.v1.BatchPutJobsRequest
-	7,  // 43: carillon.v1.SchedulerService.PutJobs:input_type -> carillon.v1.PutJobsRequest
-	9,  // 44: carillon.v1.SchedulerService.PatchJob:input_type -> carillon.v1.PatchJobRequest
-	10, // 45: carillon.v1.SchedulerService.GetJob:input_type -> carillon.v1.GetJobRequest
-	11, // 46: carillon.v1.SchedulerService.ListJobs:input_type -> carillon.v1.ListJobsRequest
-	13, // 47: carillon.v1.SchedulerService.DeleteJob:input_type -> carillon.v1.DeleteJobRequest
-	15, // 48: carillon.v1.SchedulerService.DeleteJobs:input_type -> carillon.v1.DeleteJobsRequest
-	17, // 49: carillon.v1.SchedulerService.TriggerJob:input_type -> carillon.v1.TriggerJobRequest
-	18, // 50: carillon.v1.SchedulerService.PauseJob:input_type -> carillon.v1.PauseJobRequest
-	19, // 51: carillon.v1.SchedulerService.ResumeJob:input_type -> carillon.v1.ResumeJobRequest
-	20, // 52: carillon.v1.SchedulerService.SkipRun:input_type -> carillon.v1.SkipRunRequest
-	22, // 53: carillon.v1.SchedulerService.ListRuns:input_type -> carillon.v1.ListRunsRequest
-	28, // 54: carillon.v1.SchedulerService.GetRun:input_type -> carillon.v1.GetRunRequest
-	29, // 55: carillon.v1.SchedulerService.CancelRun:input_type -> carillon.v1.CancelRunRequest
-	31, // 56: carillon.v1.SchedulerService.RedriveRun:input_type -> carillon.v1.RedriveRunRequest
-	32, // 57: carillon.v1.SchedulerService.RedriveRuns:input_type -> carillon.v1.RedriveRunsRequest
-	24, // 58: carillon.v1.SchedulerService.BulkRuns:input_type -> carillon.v1.BulkRunsRequest
-	25, // 59: carillon.v1.SchedulerService.BulkJobs:input_type -> carillon.v1.BulkJobsRequest
-	34, // 60: carillon.v1.SchedulerService.CompleteRun:input_type -> carillon.v1.CompleteRunRequest
-	36, // 61: carillon.v1.SchedulerService.StartBackfill:input_type -> carillon.v1.StartBackfillRequest
-	37, // 62: carillon.v1.SchedulerService.ListBackfills:input_type -> carillon.v1.ListBackfillsRequest
-	39, // 63: carillon.v1.SchedulerService.GetBackfill:input_type -> carillon.v1.GetBackfillRequest
-	40, // 64: carillon.v1.SchedulerService.CancelBackfill:input_type -> carillon.v1.CancelBackfillRequest
-	41, // 65: carillon.v1.SchedulerService.GetNamespace:input_type -> carillon.v1.GetNamespaceRequest
-	42, // 66: carillon.v1.SchedulerService.ListNamespaces:input_type -> carillon.v1.ListNamespacesRequest
-	44, // 67: carillon.v1.SchedulerService.PutNamespace:input_type -> carillon.v1.PutNamespaceRequest
-	64, // 68: carillon.v1.SchedulerService.PutCalendar:input_type -> carillon.v1.PutCalendarRequest
-	65, // 69: carillon.v1.SchedulerService.GetCalendar:input_type -> carillon.v1.GetCalendarRequest
-	66, // 70: carillon.v1.SchedulerService.ListCalendars:input_type -> carillon.v1.ListCalendarsRequest
-	67, // 71: carillon.v1.SchedulerService.DeleteCalendar:input_type -> carillon.v1.DeleteCalendarRequest
-	45, // 72: carillon.v1.SchedulerService.PreviewSchedule:input_type -> carillon.v1.PreviewScheduleRequest
-	68, // 73: carillon.v1.SchedulerService.Work:input_type -> carillon.v1.WorkRequest
-	4,  // 74: carillon.v1.SchedulerService.PutJob:output_type -> carillon.v1.PutJobResponse
-	4,  // 75: carillon.v1.SchedulerService.CreateJob:output_type -> carillon.v1.PutJobResponse
-	6,  // 76: carillon.v1.SchedulerService.BatchPutJobs:output_type -> carillon.v1.BatchPutJobsResponse
-	8,  // 77: carillon.v1.SchedulerService.PutJobs:output_type -> carillon.v1.PutJobsResponse
-	4,  // 78: carillon.v1.SchedulerService.PatchJob:output_type -> carillon.v1.PutJobResponse
-	50, // 79: carillon.v1.SchedulerService.GetJob:output_type -> carillon.v1.Job
-	12, // 80: carillon.v1.SchedulerService.ListJobs:output_type -> carillon.v1.ListJobsResponse
-	14, // 81: carillon.v1.SchedulerService.DeleteJob:output_type -> carillon.v1.DeleteJobResponse
-	16, // 82: carillon.v1.SchedulerService.DeleteJobs:output_type -> carillon.v1.DeleteJobsResponse
-	55, // 83: carillon.v1.SchedulerService.TriggerJob:output_type -> carillon.v1.Run
-	50, // 84: carillon.v1.SchedulerService.PauseJob:output_type -> carillon.v1.Job
-	50, // 85: carillon.v1.SchedulerService.ResumeJob:output_type -> carillon.v1.Job
-	21, // 86: carillon.v1.SchedulerService.SkipRun:output_type -> carillon.v1.SkipRunResponse
-	23, // 87: carillon.v1.SchedulerService.ListRuns:output_type -> carillon.v1.ListRunsResponse
-	55, // 88: carillon.v1.SchedulerService.GetRun:output_type -> carillon.v1.Run
-	30, // 89: carillon.v1.SchedulerService.CancelRun:output_type -> carillon.v1.CancelRunResponse
-	55, // 90: carillon.v1.SchedulerService.RedriveRun:output_type -> carillon.v1.Run
-	33, // 91: carillon.v1.SchedulerService.RedriveRuns:output_type -> carillon.v1.RedriveRunsResponse
-	26, // 92: carillon.v1.SchedulerService.BulkRuns:output_type -> carillon.v1.BulkResponse
-	26, // 93: carillon.v1.SchedulerService.BulkJobs:output_type -> carillon.v1.BulkResponse
-	35, // 94: carillon.v1.SchedulerService.CompleteRun:output_type -> carillon.v1.CompleteRunResponse
-	58, // 95: carillon.v1.SchedulerService.StartBackfill:output_type -> carillon.v1.Backfill
-	38, // 96: carillon.v1.SchedulerService.ListBackfills:output_type -> carillon.v1.ListBackfillsResponse
-	58, // 97: carillon.v1.SchedulerService.GetBackfill:output_type -> carillon.v1.Backfill
-	58, // 98: carillon.v1.SchedulerService.CancelBackfill:output_type -> carillon.v1.Backfill
-	59, // 99: carillon.v1.SchedulerService.GetNamespace:output_type -> carillon.v1.Namespace
-	43, // 100: carillon.v1.SchedulerService.ListNamespaces:output_type -> carillon.v1.ListNamespacesResponse
-	59, // 101: carillon.v1.SchedulerService.PutNamespace:output_type -> carillon.v1.Namespace
-	69, // 102: carillon.v1.SchedulerService.PutCalendar:output_type -> carillon.v1.Calendar
-	69, // 103: carillon.v1.SchedulerService.GetCalendar:output_type -> carillon.v1.Calendar
-	70, // 104: carillon.v1.SchedulerService.ListCalendars:output_type -> carillon.v1.ListCalendarsResponse
-	71, // 105: carillon.v1.SchedulerService.DeleteCalendar:output_type -> carillon.v1.DeleteCalendarResponse
-	46, // 106: carillon.v1.SchedulerService.PreviewSchedule:output_type -> carillon.v1.PreviewScheduleResponse
-	72, // 107: carillon.v1.SchedulerService.Work:output_type -> carillon.v1.WorkResponse
-	74, // [74:108] is the sub-list for method output_type
-	40, // [40:74] is the sub-list for method input_type
-	40, // [40:40] is the sub-list for extension type_name
-	40, // [40:40] is the sub-list for extension extendee
-	0,  // [0:40] is the sub-list for field type_name
+	59, // 24: carillon.v1.CompleteRunRequest.outcome:type_name -> carillon.v1.Outcome
+	60, // 25: carillon.v1.CompleteRunRequest.progress:type_name -> carillon.v1.Progress
+	56, // 26: carillon.v1.CompleteRunRequest.at:type_name -> google.protobuf.Timestamp
+	56, // 27: carillon.v1.StartBackfillRequest.from:type_name -> google.protobuf.Timestamp
+	56, // 28: carillon.v1.StartBackfillRequest.to:type_name -> google.protobuf.Timestamp
+	55, // 29: carillon.v1.StartBackfillRequest.overlap:type_name -> carillon.v1.Overlap
+	61, // 30: carillon.v1.ListBackfillsResponse.backfills:type_name -> carillon.v1.Backfill
+	62, // 31: carillon.v1.ListNamespacesResponse.namespaces:type_name -> carillon.v1.Namespace
+	51, // 32: carillon.v1.PutNamespaceRequest.concurrency_limits:type_name -> carillon.v1.PutNamespaceRequest.ConcurrencyLimitsEntry
+	63, // 33: carillon.v1.PutNamespaceRequest.webhooks:type_name -> carillon.v1.Webhook
+	64, // 34: carillon.v1.PutNamespaceRequest.quotas:type_name -> carillon.v1.Quotas
+	52, // 35: carillon.v1.PutNamespaceRequest.rate_limits:type_name -> carillon.v1.PutNamespaceRequest.RateLimitsEntry
+	65, // 36: carillon.v1.PreviewScheduleRequest.dst:type_name -> carillon.v1.DaylightSaving
+	56, // 37: carillon.v1.PreviewScheduleRequest.from:type_name -> google.protobuf.Timestamp
+	56, // 38: carillon.v1.PreviewScheduleResponse.times:type_name -> google.protobuf.Timestamp
+	56, // 39: carillon.v1.ListTimesRequest.until:type_name -> google.protobuf.Timestamp
+	49, // 40: carillon.v1.ListTimesResponse.times:type_name -> carillon.v1.PlannedTime
+	56, // 41: carillon.v1.ListTimesResponse.excluded_time:type_name -> google.protobuf.Timestamp
+	56, // 42: carillon.v1.PlannedTime.scheduled_time:type_name -> google.protobuf.Timestamp
+	56, // 43: carillon.v1.PlannedTime.due_time:type_name -> google.protobuf.Timestamp
+	66, // 44: carillon.v1.PutNamespaceRequest.RateLimitsEntry.value:type_name -> carillon.v1.Rate
+	2,  // 45: carillon.v1.SchedulerService.PutJob:input_type -> carillon.v1.PutJobRequest
+	3,  // 46: carillon.v1.SchedulerService.CreateJob:input_type -> carillon.v1.CreateJobRequest
+	5,  // 47: carillon.v1.SchedulerService.BatchPutJobs:input_type -> carillon.v1.BatchPutJobsRequest
+	7,  // 48: carillon.v1.SchedulerService.PutJobs:input_type -> carillon.v1.PutJobsRequest
+	9,  // 49: carillon.v1.SchedulerService.PatchJob:input_type -> carillon.v1.PatchJobRequest
+	10, // 50: carillon.v1.SchedulerService.GetJob:input_type -> carillon.v1.GetJobRequest
+	11, // 51: carillon.v1.SchedulerService.ListJobs:input_type -> carillon.v1.ListJobsRequest
+	13, // 52: carillon.v1.SchedulerService.DeleteJob:input_type -> carillon.v1.DeleteJobRequest
+	15, // 53: carillon.v1.SchedulerService.DeleteJobs:input_type -> carillon.v1.DeleteJobsRequest
+	17, // 54: carillon.v1.SchedulerService.TriggerJob:input_type -> carillon.v1.TriggerJobRequest
+	18, // 55: carillon.v1.SchedulerService.PauseJob:input_type -> carillon.v1.PauseJobRequest
+	19, // 56: carillon.v1.SchedulerService.ResumeJob:input_type -> carillon.v1.ResumeJobRequest
+	20, // 57: carillon.v1.SchedulerService.SkipRun:input_type -> carillon.v1.SkipRunRequest
+	22, // 58: carillon.v1.SchedulerService.ListRuns:input_type -> carillon.v1.ListRunsRequest
+	28, // 59: carillon.v1.SchedulerService.GetRun:input_type -> carillon.v1.GetRunRequest
+	29, // 60: carillon.v1.SchedulerService.CancelRun:input_type -> carillon.v1.CancelRunRequest
+	31, // 61: carillon.v1.SchedulerService.RedriveRun:input_type -> carillon.v1.RedriveRunRequest
+	32, // 62: carillon.v1.SchedulerService.RedriveRuns:input_type -> carillon.v1.RedriveRunsRequest
+	24, // 63: carillon.v1.SchedulerService.BulkRuns:input_type -> carillon.v1.BulkRunsRequest
+	25, // 64: carillon.v1.SchedulerService.BulkJobs:input_type -> carillon.v1.BulkJobsRequest
+	34, // 65: carillon.v1.SchedulerService.CompleteRun:input_type -> carillon.v1.CompleteRunRequest
+	36, // 66: carillon.v1.SchedulerService.StartBackfill:input_type -> carillon.v1.StartBackfillRequest
+	37, // 67: carillon.v1.SchedulerService.ListBackfills:input_type -> carillon.v1.ListBackfillsRequest
+	39, // 68: carillon.v1.SchedulerService.GetBackfill:input_type -> carillon.v1.GetBackfillRequest
+	40, // 69: carillon.v1.SchedulerService.CancelBackfill:input_type -> carillon.v1.CancelBackfillRequest
+	41, // 70: carillon.v1.SchedulerService.GetNamespace:input_type -> carillon.v1.GetNamespaceRequest
+	42, // 71: carillon.v1.SchedulerService.ListNamespaces:input_type -> carillon.v1.ListNamespacesRequest
+	44, // 72: carillon.v1.SchedulerService.PutNamespace:input_type -> carillon.v1.PutNamespaceRequest
+	67, // 73: carillon.v1.SchedulerService.PutCalendar:input_type -> carillon.v1.PutCalendarRequest
+	68, // 74: carillon.v1.SchedulerService.GetCalendar:input_type -> carillon.v1.GetCalendarRequest
+	69, // 75: carillon.v1.SchedulerService.ListCalendars:input_type -> carillon.v1.ListCalendarsRequest
+	70, // 76: carillon.v1.SchedulerService.DeleteCalendar:input_type -> carillon.v1.DeleteCalendarRequest
+	45, // 77: carillon.v1.SchedulerService.PreviewSchedule:input_type -> carillon.v1.PreviewScheduleRequest
+	47, // 78: carillon.v1.SchedulerService.ListTimes:input_type -> carillon.v1.ListTimesRequest
+	71, // 79: carillon.v1.SchedulerService.Work:input_type -> carillon.v1.WorkRequest
+	4,  // 80: carillon.v1.SchedulerService.PutJob:output_type -> carillon.v1.PutJobResponse
+	4,  // 81: carillon.v1.SchedulerService.CreateJob:output_type -> carillon.v1.PutJobResponse
+	6,  // 82: carillon.v1.SchedulerService.BatchPutJobs:output_type -> carillon.v1.BatchPutJobsResponse
+	8,  // 83: carillon.v1.SchedulerService.PutJobs:output_type -> carillon.v1.PutJobsResponse
+	4,  // 84: carillon.v1.SchedulerService.PatchJob:output_type -> carillon.v1.PutJobResponse
+	53, // 85: carillon.v1.SchedulerService.GetJob:output_type -> carillon.v1.Job
+	12, // 86: carillon.v1.SchedulerService.ListJobs:output_type -> carillon.v1.ListJobsResponse
+	14, // 87: carillon.v1.SchedulerService.DeleteJob:output_type -> carillon.v1.DeleteJobResponse
+	16, // 88: carillon.v1.SchedulerService.DeleteJobs:output_type -> carillon.v1.DeleteJobsResponse
+	58, // 89: carillon.v1.SchedulerService.TriggerJob:output_type -> carillon.v1.Run
+	53, // 90: carillon.v1.SchedulerService.PauseJob:output_type -> carillon.v1.Job
+	53, // 91: carillon.v1.SchedulerService.ResumeJob:output_type -> carillon.v1.Job
+	21, // 92: carillon.v1.SchedulerService.SkipRun:output_type -> carillon.v1.SkipRunResponse
+	23, // 93: carillon.v1.SchedulerService.ListRuns:output_type -> carillon.v1.ListRunsResponse
+	58, // 94: carillon.v1.SchedulerService.GetRun:output_type -> carillon.v1.Run
+	30, // 95: carillon.v1.SchedulerService.CancelRun:output_type -> carillon.v1.CancelRunResponse
+	58, // 96: carillon.v1.SchedulerService.RedriveRun:output_type -> carillon.v1.Run
+	33, // 97: carillon.v1.SchedulerService.RedriveRuns:output_type -> carillon.v1.RedriveRunsResponse
+	26, // 98: carillon.v1.SchedulerService.BulkRuns:output_type -> carillon.v1.BulkResponse
+	26, // 99: carillon.v1.SchedulerService.BulkJobs:output_type -> carillon.v1.BulkResponse
+	35, // 100: carillon.v1.SchedulerService.CompleteRun:output_type -> carillon.v1.CompleteRunResponse
+	61, // 101: carillon.v1.SchedulerService.StartBackfill:output_type -> carillon.v1.Backfill
+	38, // 102: carillon.v1.SchedulerService.ListBackfills:output_type -> carillon.v1.ListBackfillsResponse
+	61, // 103: carillon.v1.SchedulerService.GetBackfill:output_type -> carillon.v1.Backfill
+	61, // 104: carillon.v1.SchedulerService.CancelBackfill:output_type -> carillon.v1.Backfill
+	62, // 105: carillon.v1.SchedulerService.GetNamespace:output_type -> carillon.v1.Namespace
+	43, // 106: carillon.v1.SchedulerService.ListNamespaces:output_type -> carillon.v1.ListNamespacesResponse
+	62, // 107: carillon.v1.SchedulerService.PutNamespace:output_type -> carillon.v1.Namespace
+	72, // 108: carillon.v1.SchedulerService.PutCalendar:output_type -> carillon.v1.Calendar
+	72, // 109: carillon.v1.SchedulerService.GetCalendar:output_type -> carillon.v1.Calendar
+	73, // 110: carillon.v1.SchedulerService.ListCalendars:output_type -> carillon.v1.ListCalendarsResponse
+	74, // 111: carillon.v1.SchedulerService.DeleteCalendar:output_type -> carillon.v1.DeleteCalendarResponse
+	46, // 112: carillon.v1.SchedulerService.PreviewSchedule:output_type -> carillon.v1.PreviewScheduleResponse
+	48, // 113: carillon.v1.SchedulerService.ListTimes:output_type -> carillon.v1.ListTimesResponse
+	75, // 114: carillon.v1.SchedulerService.Work:output_type -> carillon.v1.WorkResponse
+	80, // [80:115] is the sub-list for method output_type
+	45, // [45:80] is the sub-list for method input_type
+	45, // [45:45] is the sub-list for extension type_name
+	45, // [45:45] is the sub-list for extension extendee
+	0,  // [0:45] is the sub-list for field type_name
 }
 
 func init() { file_carillon_v1_scheduler_proto_init() }
@@ -3816,7 +4095,7 @@ func file_carillon_v1_scheduler_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_carillon_v1_scheduler_proto_rawDesc), len(file_carillon_v1_scheduler_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   48,
+			NumMessages:   51,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -52,6 +52,7 @@ const (
 	SchedulerService_ListCalendars_FullMethodName   = "/carillon.v1.SchedulerService/ListCalendars"
 	SchedulerService_DeleteCalendar_FullMethodName  = "/carillon.v1.SchedulerService/DeleteCalendar"
 	SchedulerService_PreviewSchedule_FullMethodName = "/carillon.v1.SchedulerService/PreviewSchedule"
+	SchedulerService_ListTimes_FullMethodName       = "/carillon.v1.SchedulerService/ListTimes"
 	SchedulerService_Work_FullMethodName            = "/carillon.v1.SchedulerService/Work"
 )
 
@@ -137,6 +138,8 @@ type SchedulerServiceClient interface {
 	DeleteCalendar(ctx context.Context, in *DeleteCalendarRequest, opts ...grpc.CallOption) (*DeleteCalendarResponse, error)
 	// PreviewSchedule says when a schedule would fire.
 	PreviewSchedule(ctx context.Context, in *PreviewScheduleRequest, opts ...grpc.CallOption) (*PreviewScheduleResponse, error)
+	// ListTimes says when the schedule of a stored job begins its next runs, as the node that runs the job has it.
+	ListTimes(ctx context.Context, in *ListTimesRequest, opts ...grpc.CallOption) (*ListTimesResponse, error)
 	// Work connects a worker: runs come down, results, heartbeats and credits go up.
 	Work(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[WorkRequest, WorkResponse], error)
 }
@@ -482,6 +485,16 @@ func (c *schedulerServiceClient) PreviewSchedule(ctx context.Context, in *Previe
 	return out, nil
 }
 
+func (c *schedulerServiceClient) ListTimes(ctx context.Context, in *ListTimesRequest, opts ...grpc.CallOption) (*ListTimesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListTimesResponse)
+	err := c.cc.Invoke(ctx, SchedulerService_ListTimes_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *schedulerServiceClient) Work(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[WorkRequest, WorkResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	stream, err := c.cc.NewStream(ctx, &SchedulerService_ServiceDesc.Streams[1], SchedulerService_Work_FullMethodName, cOpts...)
@@ -577,6 +590,8 @@ type SchedulerServiceServer interface {
 	DeleteCalendar(context.Context, *DeleteCalendarRequest) (*DeleteCalendarResponse, error)
 	// PreviewSchedule says when a schedule would fire.
 	PreviewSchedule(context.Context, *PreviewScheduleRequest) (*PreviewScheduleResponse, error)
+	// ListTimes says when the schedule of a stored job begins its next runs, as the node that runs the job has it.
+	ListTimes(context.Context, *ListTimesRequest) (*ListTimesResponse, error)
 	// Work connects a worker: runs come down, results, heartbeats and credits go up.
 	Work(grpc.BidiStreamingServer[WorkRequest, WorkResponse]) error
 	mustEmbedUnimplementedSchedulerServiceServer()
@@ -687,6 +702,9 @@ func (UnimplementedSchedulerServiceServer) DeleteCalendar(context.Context, *Dele
 }
 func (UnimplementedSchedulerServiceServer) PreviewSchedule(context.Context, *PreviewScheduleRequest) (*PreviewScheduleResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method PreviewSchedule not implemented")
+}
+func (UnimplementedSchedulerServiceServer) ListTimes(context.Context, *ListTimesRequest) (*ListTimesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListTimes not implemented")
 }
 func (UnimplementedSchedulerServiceServer) Work(grpc.BidiStreamingServer[WorkRequest, WorkResponse]) error {
 	return status.Error(codes.Unimplemented, "method Work not implemented")
@@ -1295,6 +1313,24 @@ func _SchedulerService_PreviewSchedule_Handler(srv interface{}, ctx context.Cont
 	return interceptor(ctx, in, info, handler)
 }
 
+func _SchedulerService_ListTimes_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListTimesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SchedulerServiceServer).ListTimes(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: SchedulerService_ListTimes_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SchedulerServiceServer).ListTimes(ctx, req.(*ListTimesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _SchedulerService_Work_Handler(srv interface{}, stream grpc.ServerStream) error {
 	return srv.(SchedulerServiceServer).Work(&grpc.GenericServerStream[WorkRequest, WorkResponse]{ServerStream: stream})
 }
@@ -1436,6 +1472,10 @@ var SchedulerService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "PreviewSchedule",
 			Handler:    _SchedulerService_PreviewSchedule_Handler,
+		},
+		{
+			MethodName: "ListTimes",
+			Handler:    _SchedulerService_ListTimes_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

@@ -103,7 +103,7 @@ func (c *contexts) write() error {
 	if err != nil {
 		return errors.Join(err, os.Remove(file.Name()))
 	}
-	return nil
+	return syncFolder(filepath.Dir(path)) // or the file of before could be back after a power failure
 }
 
 // get returns a context.

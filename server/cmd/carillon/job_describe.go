@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -49,52 +50,49 @@ func (c *connection) describe(ctx context.Context, node *client.Client, j *caril
 	if err != nil {
 		return "", err
 	}
-	calendars, err := namedCalendars(ctx, node, j)
+	times, err := node.ListTimes(ctx, carillon.TimesQuery{Key: j.Key(), Count: describedTimes})
 	if err != nil {
 		return "", err
 	}
 	var b strings.Builder
 	b.WriteString(description(append([]field{{"name", j.Name}, {"namespace", j.Namespace},
-		{"left out", leftOut(j, calendars, now)}}, statusFields(j, now)...)))
+		{"left out", leftOut(times.Excluded, now)}}, statusFields(j, now)...)))
 	b.WriteString("\nSet:\n")
 	for line := range strings.Lines(string(spec)) {
 		b.WriteString("  " + line)
 	}
-	b.WriteString(scheduleText(j, calendars, now))
+	b.WriteString(scheduleText(j, &times, now))
 	if len(page.Runs) > 0 {
 		b.WriteString("\nRuns:\n" + runColumns.grid(page.Runs).render(false, display{width: on.width}))
 	}
 	return b.String(), nil
 }
 
-// namedCalendars reads the calendars that a job names, those that there are.
-func namedCalendars(ctx context.Context, node *client.Client, j *carillon.Job) (all []carillon.Calendar,
-	err error) {
-	for _, name := range j.Calendars.Names() {
-		cal, err := node.GetCalendar(ctx, j.Namespace, name)
-		switch {
-		case err == nil:
-			all = append(all, cal)
-		case carillon.KindOf(err) != carillon.NotFound:
-			return nil, err
-		}
+// leftOut says which calendars leave out the time of a job that would be next; "" if none does.
+func leftOut(t *carillon.ExcludedTime, now time.Time) string {
+	switch {
+	case t == nil:
+		return ""
+	case len(t.By) == 0:
+		return localAndAgo(t.At, now) + " is in no calendar of only"
 	}
-	return all, nil
+	return localAndAgo(t.At, now) + " is in " + strings.Join(t.By, ", ")
 }
 
 // scheduleText says in words when a job runs, what may be meant otherwise, and the next times.
-func scheduleText(j *carillon.Job, calendars []carillon.Calendar, now time.Time) string {
-	s, err := j.ParseSchedule()
-	if err != nil || s == nil {
-		return ""
-	}
+func scheduleText(j *carillon.Job, t *carillon.Timetable, now time.Time) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "\nSchedule:\n  %s\n", scheduleWords(s, j.TimeZone))
-	for _, h := range s.Hints() {
-		fmt.Fprintf(&b, "  hint: %s\n", h)
+	if s, err := j.ParseSchedule(); err == nil && s != nil {
+		fmt.Fprintf(&b, "\nSchedule:\n  %s\n", scheduleWords(s, j.TimeZone))
+		for _, h := range s.Hints() {
+			fmt.Fprintf(&b, "  hint: %s\n", h)
+		}
 	}
-	if times := nextTimes(j, s, calendars); len(times) > 0 {
-		b.WriteString("\nNext runs:\n" + timesTable(times, j.Location(), now))
+	if j.Recurring() && len(t.Times) > 0 {
+		b.WriteString("\nNext runs:\n" + timesTable(t.Times, j.Location(), now))
+	}
+	if j.Recurring() && t.End != nil {
+		fmt.Fprintf(&b, "\nNo more runs: %s\n", t.End.Text)
 	}
 	return b.String()
 }
@@ -107,10 +105,35 @@ func scheduleWords(s *schedule.Schedule, zone string) string {
 	return s.Describe() + ", in " + zone
 }
 
-// timesTable shows times in this machine's zone, in that of the schedule, and from now.
-func timesTable(times []time.Time, zone *time.Location, now time.Time) string {
-	return table([]string{"LOCAL", "IN " + strings.ToUpper(zone.String()), "FROM NOW"}, times,
-		func(t *time.Time) []string {
-			return []string{localTime(*t), t.In(zone).Format("Mon 2006-01-02 15:04:05 MST"), ago(*t, now)}
-		})
+// timesTable shows times in this machine's zone, in that of the schedule, and from now, with what is to be
+// known of them.
+func timesTable(times []carillon.PlannedTime, zone *time.Location, now time.Time) string {
+	head := []string{"LOCAL", "IN " + strings.ToUpper(zone.String()), "FROM NOW"}
+	if slices.ContainsFunc(times, func(t carillon.PlannedTime) bool { return timeNotes(&t) != "" }) {
+		head = append(head, "NOTE")
+	}
+	return table(head, times, func(t *carillon.PlannedTime) []string {
+		at := t.Scheduled
+		all := []string{localTime(at), at.In(zone).Format("Mon 2006-01-02 15:04:05 MST"), ago(at, now),
+			timeNotes(t)}
+		return all[:len(head)]
+	})
+}
+
+// timeNotes says that a time waits, how much later its run is due, and that clocks have changed before it.
+func timeNotes(t *carillon.PlannedTime) string {
+	var clocks, waits, jitter string
+	switch {
+	case t.Shift > 0:
+		clocks = "clocks go forward by " + t.Shift.String()
+	case t.Shift < 0:
+		clocks = "clocks go back by " + (-t.Shift).String()
+	}
+	if t.Past {
+		waits = "due, and waits"
+	}
+	if by := t.Due.Sub(t.Scheduled); by > 0 {
+		jitter = "due " + by.String() + " later by its jitter"
+	}
+	return commas(waits, clocks, jitter)
 }

@@ -1,73 +1,36 @@
 package main
 
 import (
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/carillonhq/carillon"
 )
 
-// TestNextTimesAreThoseThatWillFire: the repeats that are used up, the end of the job's life and what its times
-// are counted from are those of the job.
-func TestNextTimesAreThoseThatWillFire(t *testing.T) {
-	at := func(text string) time.Time {
-		got, err := time.Parse("2006-01-02 15:04", text)
-		if err != nil {
-			t.Fatal(err)
+// TestDescriptionOfTimes: what the node answers about the next times of a job is shown, each with what is to be
+// known of it.
+func TestDescriptionOfTimes(t *testing.T) {
+	now := time.Date(2027, 3, 27, 12, 0, 0, 0, time.UTC)
+	at := time.Date(2027, 3, 28, 7, 30, 0, 0, time.UTC)
+	job := carillon.Job{Schedule: "30 9 * * *", TimeZone: "Europe/Berlin"}
+	text := scheduleText(&job, &carillon.Timetable{Times: []carillon.PlannedTime{
+		{Scheduled: now.Add(-time.Hour), Due: now.Add(-time.Hour), Past: true},
+		{Scheduled: at, Due: at.Add(90 * time.Second), Shift: time.Hour},
+		{Scheduled: at, Due: at, Shift: -30 * time.Minute},
+	}, End: &carillon.TimesEnd{Code: carillon.EndTTL, Text: "Its life ends."}}, now)
+	for _, want := range []string{"Sat 2027-03-27 12:00:00 CET", "due, and waits\n", "Sun 2027-03-28 09:30:00 CEST",
+		"clocks go forward by 1h0m0s, due 1m30s later by its jitter\n", "clocks go back by 30m0s\n", "\nNo more runs: Its life ends.\n"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
 		}
-		return got
 	}
-	job := func(schedule, created, next string, change func(j *carillon.Job)) *carillon.Job {
-		j := &carillon.Job{Namespace: "default", Name: "a", Schedule: schedule, Status: &carillon.JobStatus{Created: at(created),
-			Updated: at(created), NextRun: at(next)}}
-		if change != nil {
-			change(j)
-		}
-		return j
+	excluded := carillon.ExcludedTime{At: at}
+	if got := leftOut(&excluded, now); !strings.HasSuffix(got, " is in no calendar of only") {
+		t.Error(got)
 	}
-	for name, is := range map[string]struct {
-		job  *carillon.Job
-		want []string
-	}{
-		"no end": {job("@every 1h", "2027-01-01 00:30", "2027-01-01 05:30", nil),
-			[]string{"2027-01-01 05:30", "2027-01-01 06:30", "2027-01-01 07:30", "2027-01-01 08:30", "2027-01-01 09:30"}},
-		"the last of four": {job("R4/PT15M", "2027-01-01 00:00", "2027-01-01 01:00", func(j *carillon.Job) {
-			j.Status.Counters.Fired = 3
-		}), []string{"2027-01-01 01:00"}},
-		"all of three": {job("R3/PT15M", "2027-01-01 00:00", "2027-01-01 00:15", nil),
-			[]string{"2027-01-01 00:15", "2027-01-01 00:30", "2027-01-01 00:45"}},
-		"one that goes on counts, without an attempt as well": {job("R3/PT15M", "2027-01-01 00:00", "2027-01-01 00:30",
-			func(j *carillon.Job) { j.Status.Current = &carillon.Run{} }), []string{"2027-01-01 00:30", "2027-01-01 00:45"}},
-		"triggers use no repeats": {job("@hourly", "2027-01-01 00:30", "2027-01-01 02:00", func(j *carillon.Job) {
-			j.Repeats, j.Status.Counters.Fired = 3, 7
-		}), []string{"2027-01-01 02:00", "2027-01-01 03:00"}},
-		"more repeats than are counted": {job("@every 1m", "2027-01-01 00:00", "2027-01-14 21:20", func(j *carillon.Job) {
-			j.Repeats, j.Status.Counters.Fired = 20_000, 19_999
-		}), []string{"2027-01-14 21:20"}},
-		"months are counted from the first": {job("R/P1M", "2027-01-31 12:00", "2027-02-28 12:00", nil),
-			[]string{"2027-02-28 12:00", "2027-03-31 12:00", "2027-04-30 12:00", "2027-05-31 12:00", "2027-06-30 12:00"}},
-		"from the due time": {job("R3/P1M", "2027-01-01 12:00", "2027-02-28 12:00", func(j *carillon.Job) {
-			j.Due, j.Status.Counters.Fired = carillon.At(at("2027-01-31 12:00")), 1
-		}), []string{"2027-02-28 12:00", "2027-03-31 12:00"}},
-		"from the last put": {job("R/P1M", "2027-01-15 09:00", "2027-02-28 12:00", func(j *carillon.Job) {
-			j.Repeats, j.Status.Counters.Fired, j.Status.Updated = 2, 7, at("2027-01-31 12:00")
-		}), []string{"2027-02-28 12:00", "2027-03-31 12:00"}},
-		"the end of its life": {job("@hourly", "2027-01-01 00:30", "2027-01-01 02:00", func(j *carillon.Job) {
-			j.TTL = carillon.In(3 * time.Hour)
-		}), []string{"2027-01-01 02:00", "2027-01-01 03:00"}},
-		"paused": {job("@hourly", "2027-01-01 00:30", "2027-01-01 02:00", func(j *carillon.Job) { j.Paused = true }), nil},
-	} {
-		s, err := is.job.ParseSchedule()
-		if err != nil {
-			t.Fatal(err)
-		}
-		got := nextTimes(is.job, s, nil)
-		same := len(got) == len(is.want)
-		for i := range got {
-			same = same && got[i].Equal(at(is.want[i]))
-		}
-		if !same {
-			t.Errorf("%s: %v, want %v", name, got, is.want)
-		}
+	excluded.By = []string{"one", "two"}
+	if got := leftOut(&excluded, now); !strings.HasSuffix(got, " is in one, two") {
+		t.Error(got)
 	}
 }

@@ -93,19 +93,21 @@ func (p *schedulePreview) run(cmd *cobra.Command, a app, expr string) error {
 	if err != nil {
 		return err
 	}
+	var hints []string
 	job := carillon.Job{Schedule: q.Schedule, TimeZone: q.TimeZone}
 	if s, err := job.ParseSchedule(); err == nil && s != nil { // the preview accepted it
+		hints = s.Hints()
 		for _, w := range s.Warnings() {
 			a.sayf("warning: schedule: %s", w)
 		}
-		for _, h := range s.Hints()[len(s.Warnings()):] {
+		for _, h := range hints[len(s.Warnings()):] {
 			a.sayf("hint: schedule: %s", h)
 		}
 		if !structured(cmd) {
 			a.sayf("%s", scheduleWords(s, q.TimeZone))
 		}
 	}
-	got := answer{message: wire.TimesToProto(times), text: timesText(times, q.TimeZone)}
+	got := answer{message: wire.TimesToProto(times, hints), text: timesText(times, q.TimeZone)}
 	if len(times) == 0 {
 		got.note = fmt.Sprintf("It does not fire after %s.", cmp.Or(moment(q.From), moment(now)))
 	}

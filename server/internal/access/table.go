@@ -118,6 +118,7 @@ var table = map[string]rule{
 	pb.SchedulerService_GetCalendar_FullMethodName:    onCalendar(read),
 	pb.SchedulerService_ListCalendars_FullMethodName:  within1(read),
 	pb.SchedulerService_DeleteCalendar_FullMethodName: onCalendar(operate),
+	pb.SchedulerService_ListTimes_FullMethodName:      onJob(read),
 	pb.SchedulerService_PreviewSchedule_FullMethodName: on(func(m *pb.PreviewScheduleRequest) demand {
 		if m.GetNamespace() == "" && len(m.GetExcept())+len(m.GetOnly()) == 0 {
 			return demand{nothing: true} // no calendar is read

@@ -27,11 +27,13 @@ type Services interface {
 	carillon.Backfills
 	carillon.Namespaces
 	carillon.Calendars
+	carillon.Timetables
 	message.Partitions
 }
 
 // Local is the engine of this node. It answers for what it owns and refuses the rest with
-// [message.ErrNotOwner]. It may answer GetJob and GetRun from the store.
+// [message.ErrNotOwner]. It may answer GetJob, ListTimes and
+// GetRun from the store.
 type Local interface {
 	Services
 	queueControl

@@ -68,6 +68,12 @@ func (r *Router) GetJob(ctx context.Context, key carillon.Key) (carillon.Job, er
 	return byKey(ctx, r, key, read, Services.GetJob)
 }
 
+// ListTimes implements [carillon.Timetables].
+func (r *Router) ListTimes(ctx context.Context, q carillon.TimesQuery) (carillon.Timetable, error) {
+	return route(ctx, r, r.ofJob(q.Key), read,
+		func(ctx context.Context, s Services) (carillon.Timetable, error) { return s.ListTimes(ctx, q) })
+}
+
 // ListJobs implements [carillon.Jobs]. Lists are read from the store, which any node can do.
 func (r *Router) ListJobs(ctx context.Context, q carillon.JobQuery) (carillon.JobPage, error) {
 	return r.n.local.ListJobs(ctx, q)

@@ -233,6 +233,27 @@ func (j *jobs) GetJob(ctx context.Context, key carillon.Key) (carillon.Job, erro
 	return job, err
 }
 
+// ListTimes returns the next times of a job; see [carillon.Timetables]. They are found outside of the lane.
+func (j *jobs) ListTimes(ctx context.Context, q carillon.TimesQuery) (carillon.Timetable, error) {
+	q.Key.Namespace = namespaceOf(q.Key.Namespace)
+	if err := q.Validate(); err != nil {
+		return carillon.Timetable{}, err
+	}
+	at := j.partitions.now()
+	found, err := inRound(ctx, j.partitions.of(q.Key), jobCall(q.Key),
+		func(p *partitionRunner, now int64) (partition.Upcoming, error) {
+			at = now
+			return p.m.Jobs.Upcoming(q.Key)
+		})
+	if refused(err) {
+		found, err = j.partitions.storedUpcoming(ctx, q.Key)
+	}
+	if err != nil {
+		return carillon.Timetable{}, err
+	}
+	return found.Times(at, q), nil
+}
+
 // DeleteJob removes a job; see [carillon.Jobs].
 func (j *jobs) DeleteJob(ctx context.Context, key carillon.Key,
 	opts ...carillon.DeleteOption) (carillon.DeleteResult, error) {

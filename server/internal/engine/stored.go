@@ -27,14 +27,33 @@ func (ps *partitions) storedJob(ctx context.Context, key carillon.Key, refusal e
 		return carillon.Job{}, err
 	}
 	if !r.Exists {
-		return carillon.Job{}, carillon.Errorf(carillon.NotFound, "name",
-			"there is no job %.64q in namespace %q", key.Name, key.Namespace)
+		return carillon.Job{}, noJob(key)
 	}
 	job, err := jobOf(&r, p.number, ps.calendars)
 	if err == nil {
 		job.Status.Hold = unserved(p.number, partition.StoredHold(&job, &r.State, ps.now()), refusal)
 	}
 	return job, err
+}
+
+// storedUpcoming returns what finds the next times of a job as the store has it.
+func (ps *partitions) storedUpcoming(ctx context.Context, key carillon.Key) (partition.Upcoming, error) {
+	r, err := ps.stored(ctx, ps.of(key), store.Ref{Key: key})
+	if err != nil {
+		return partition.Upcoming{}, err
+	}
+	if !r.Exists {
+		return partition.Upcoming{}, noJob(key)
+	}
+	j, err := codec.DecodeSpec(r.Spec, r.Key)
+	if err != nil {
+		return partition.Upcoming{}, readError(err)
+	}
+	return partition.StoredUpcoming(&j, &r.State, ps.calendars), nil
+}
+
+func noJob(key carillon.Key) error {
+	return carillon.Errorf(carillon.NotFound, "name", "there is no job %.64q in namespace %q", key.Name, key.Namespace)
 }
 
 // storedJobs returns the records of jobs. After an error those are missing that could not be read.

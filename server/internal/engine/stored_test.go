@@ -63,6 +63,17 @@ func TestStoredJobsAndRuns(t *testing.T) {
 		j.Status.Current == nil || j.Status.Current.Attempt != 2 {
 		t.Errorf("the job is %+v, %v", j, err)
 	}
+	if u, err := ps.storedUpcoming(ctx, key); err != nil {
+		t.Error(err)
+	} else if got := u.Times(8, carillon.TimesQuery{}); len(got.Times) != 0 || got.End == nil || got.End.Code != carillon.EndOnce {
+		t.Errorf("the next times are %+v", got)
+	}
+	if _, err := ps.storedUpcoming(ctx, carillon.Key{Namespace: "default", Name: "b"}); carillon.KindOf(err) != carillon.NotFound {
+		t.Errorf("the next times of a job that never was: %v", err)
+	}
+	if _, err := ps.storedUpcoming(ctx, broken.Key); carillon.KindOf(err) != carillon.DataLoss {
+		t.Errorf("the next times of a job with a damaged spec: %v", err)
+	}
 	if r, err := ps.storedRun(ctx, ps.parts[0], id(7), nil); err != nil || r.Attempt != 2 || r.Job != "a" {
 		t.Errorf("the unfinished run is %+v, %v", r, err)
 	}

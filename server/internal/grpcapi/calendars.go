@@ -40,6 +40,19 @@ func (s *Service) DeleteCalendar(ctx context.Context,
 	return &pb.DeleteCalendarResponse{Deleted: err == nil}, err
 }
 
+// ListTimes implements the rpc.
+func (s *Service) ListTimes(ctx context.Context, m *pb.ListTimesRequest) (*pb.ListTimesResponse, error) {
+	q, err := wire.TimesQueryFromProto(m)
+	if err != nil {
+		return nil, err
+	}
+	t, err := onJob(ctx, m, func(ctx context.Context, key carillon.Key) (carillon.Timetable, error) {
+		q.Key = key
+		return s.scheduler.ListTimes(ctx, q)
+	})
+	return wire.TimetableToProto(&t), err
+}
+
 // PreviewSchedule implements the rpc.
 func (s *Service) PreviewSchedule(ctx context.Context,
 	m *pb.PreviewScheduleRequest) (*pb.PreviewScheduleResponse, error) {
@@ -53,7 +66,19 @@ func (s *Service) PreviewSchedule(ctx context.Context,
 		return nil, err
 	}
 	times, err := carillon.Preview(q, now, calendars...)
-	return wire.TimesToProto(times), err
+	if err != nil {
+		return nil, err
+	}
+	return wire.TimesToProto(times, hints(q.Schedule)), nil
+}
+
+// hints are about a valid schedule; a job that runs once has none.
+func hints(text string) []string {
+	s, err := (&carillon.Job{Schedule: text}).ParseSchedule()
+	if err != nil || s == nil {
+		return nil
+	}
+	return s.Hints()
 }
 
 // calendarsOf returns the calendars that a query names, as far as they exist. Too many are left to the

@@ -10,8 +10,8 @@ import (
 // Budgets of the root package, which users of the Go API read whole. Only what a new call of the API takes and
 // returns raises them.
 const (
-	rootFiles = 28
-	rootNames = 166 // exported types, functions and variables
+	rootFiles = 29
+	rootNames = 172 // exported types, functions and variables
 )
 
 // TestTheRootPackageIsSmall: what only internals use belongs below internal/.

@@ -84,6 +84,8 @@ func TestRequests(t *testing.T) {
 				Overlap: pb.Overlap_OVERLAP_ALLOW, Rate: 0.5}},
 		{"POST " + ns + "/jobs/a/b:backfill", `{"to":"2026-01-02T03:04:05.006Z"}`, nil,
 			&pb.StartBackfillRequest{Namespace: "ns", Name: "a/b", To: from}},
+		{"GET " + ns + "/jobs/a/b:times?count=3&until=2026-01-02T03:04:05.006Z", ``, nil,
+			&pb.ListTimesRequest{Namespace: "ns", Name: "a/b", Count: 3, Until: from}},
 		{"GET " + ns + "/jobs/a/b:backfills", ``, nil, &pb.ListBackfillsRequest{Namespace: "ns", Name: "a/b"}},
 		{"GET " + ns + "/backfills/b1", ``, nil, &pb.GetBackfillRequest{Namespace: "ns", Id: "b1"}},
 		{"POST " + ns + "/backfills/b1:cancel", ``, nil, &pb.CancelBackfillRequest{Namespace: "ns", Id: "b1"}},
@@ -211,6 +213,10 @@ func TestReplies(t *testing.T) {
 			NextTime: at}, 200, "",
 			`{"id":"b","namespace":"","job":"","overlap":"serial","rate":0.5,"status":"cancelled","total":"1152921504606846976",` +
 				`"begun":"0","succeeded":"0","failed":"0","next_time":"2026-01-02T03:04:05Z"}`},
+		{"GET /v1/namespaces/ns/jobs/x:times", &pb.ListTimesResponse{Times: []*pb.PlannedTime{{ScheduledTime: at, DueTime: at,
+			UtcOffsetSeconds: 3600, OffsetChangeSeconds: -3600}}, End: "once", EndText: "It runs once."}, 200, "",
+			`{"times":[{"scheduled_time":"2026-01-02T03:04:05Z","due_time":"2026-01-02T03:04:05Z","utc_offset_seconds":3600,` +
+				`"offset_change_seconds":-3600}],"end":"once","end_text":"It runs once.","excluded_by":[]}`},
 		{"GET /v1/namespaces/ns/jobs/x:backfills", &pb.ListBackfillsResponse{}, 200, "", `{"backfills":[]}`},
 		{"GET /v1/namespaces/ns", &pb.Namespace{Name: "ns", Generation: 1}, 200, `"1"`,
 			`{"name":"ns","strict":false,"concurrency_limits":{},"generation":"1","webhooks":[],"unserved_after":"","rate_limits":{}}`},
@@ -218,7 +224,7 @@ func TestReplies(t *testing.T) {
 			ConcurrencyLimits: map[string]int32{"b": 0, "a": 7}, Generation: 2}, 200, `"2"`,
 			`{"name":"","strict":true,"concurrency_limits":{"a":7,"b":0},"generation":"2","webhooks":[],"unserved_after":"","rate_limits":{}}`},
 		{"POST /v1/schedules:preview", &pb.PreviewScheduleResponse{Times: []*timestamppb.Timestamp{at}}, 200, "",
-			`{"times":["2026-01-02T03:04:05Z"]}`},
+			`{"times":["2026-01-02T03:04:05Z"],"hints":[]}`},
 	} {
 		w := send(api(t, &echo{reply: c.reply}, Options{}), c.request, "")
 		if w.Code != c.status || w.Header().Get("ETag") != c.etag || w.Body.String() != c.body+"\n" {

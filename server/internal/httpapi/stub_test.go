@@ -166,6 +166,10 @@ func (e *echo) CompleteRun(_ context.Context, m *pb.CompleteRunRequest) (*pb.Com
 	return answer[*pb.CompleteRunResponse](e, m)
 }
 
+func (e *echo) ListTimes(_ context.Context, m *pb.ListTimesRequest) (*pb.ListTimesResponse, error) {
+	return answer[*pb.ListTimesResponse](e, m)
+}
+
 func (e *echo) PreviewSchedule(_ context.Context,
 	m *pb.PreviewScheduleRequest) (*pb.PreviewScheduleResponse, error) {
 	return answer[*pb.PreviewScheduleResponse](e, m)

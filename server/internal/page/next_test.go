@@ -3,7 +3,9 @@
 package page_test
 
 import (
+	"encoding/json"
 	"fmt"
+	"net/url"
 	"testing"
 	"time"
 
@@ -52,13 +54,13 @@ func TestTimesThatCome(t *testing.T) {
 	p := b.open(t, n.url, 1200, 900)
 	for name, want := range map[string]struct {
 		times []time.Time
-		more  string
+		end   string
 	}{
-		"four": {every("four", 15*time.Minute, 4), ""}, "two": {every("two", 24*time.Hour, 2), ""},
-		"begun":   {every("begun", 6*time.Hour, 3), "The schedule begins 4 runs at most, and 1 run has begun. Those of triggers and backfills do not count, so more may follow."},
-		"life":    {every("life", time.Hour, 3), ""},
-		"ends":    {every("ends", 6*time.Hour, 1+int(ends.Sub(n.next("ends"))/(6*time.Hour))), ""},
-		"changed": {every("changed", time.Hour, 3), "Its life ends between … and …, so more may follow."},
+		"four": {every("four", 15*time.Minute, 4), "The job repeats 4 times at most."}, "two": {every("two", 24*time.Hour, 2), "The job repeats 2 times at most."},
+		"begun":   {every("begun", 6*time.Hour, 3), "The job repeats 4 times at most."},
+		"life":    {every("life", time.Hour, 3), "The job's life ends at …."},
+		"ends":    {every("ends", 6*time.Hour, 1+int(ends.Sub(n.next("ends"))/(6*time.Hour))), "The job's life ends at …."},
+		"changed": {every("changed", time.Hour, 3), "The job's life ends at …."},
 		"months":  {n.preview(object{"schedule": "R/P1M", "due_time": last, "from": before(n.next("months"))}), ""},
 		"several": {n.preview(object{"schedule": "@every 7h; 0 */8 * * *", "due_time": created, "from": before(n.next("several"))}), ""},
 		"later":   {n.preview(object{"schedule": "@every 5h; 0 0 * * *", "due_time": deferred.Format(time.RFC3339Nano), "from": before(n.next("later"))}), ""},
@@ -70,8 +72,60 @@ func TestTimesThatCome(t *testing.T) {
 		}
 		p.wait(`[...document.querySelectorAll("table.times tbody tr")].map((r) => r.cells[0].textContent + "\n").join("") === ` + js(text))
 		p.wait(`(document.querySelector('section[aria-label="Schedule"] .small-print')?.textContent ?? "")
-  .replace(/between .* and .*,/, "between … and …,") === ` + js(want.more))
+  .replace(/ends at .*Z/, "ends at …") === ` + js(want.end))
 	}
+}
+
+// TestHintsOfSchedules: what may be meant otherwise is said in the playground and in the form, and nothing of others.
+func TestHintsOfSchedules(t *testing.T) {
+	b := launch(t)
+	n := start(t, server.Config{})
+	p := b.open(t, n.url, 1200, 900)
+	for _, room := range []string{"/schedule", "/new"} {
+		p.visit(room + "?" + url.Values{"schedule": {"*/7 * 1 * MON"}}.Encode())
+		p.wait(`document.querySelectorAll(".schedule-hint").length === 2`)
+		p.sees(".schedule-hint", "Day of month and day of week are both restricted")
+		p.visit(room + "?" + url.Values{"schedule": {"*/5 * * * *"}}.Encode())
+		p.wait(`document.querySelectorAll("table.times tbody tr").length > 0 && document.querySelectorAll(".schedule-hint").length === 0`)
+	}
+}
+
+// TestAListSaysWhyTriggeredRunsWait, of a job whose next time is far away.
+func TestAListSaysWhyTriggeredRunsWait(t *testing.T) {
+	b := launch(t)
+	n := start(t, server.Config{})
+	n.put("yearly", object{"schedule": "@yearly", "target": toQueue("nobody")})
+	n.must("POST", jobs+"yearly:trigger", object{})
+	p := b.open(t, n.url, 1200, 900)
+	p.visit("/jobs")
+	p.sees("table.list", `1 run waits besides: No worker serves queue "nobody"`)
+}
+
+// TestSelectedJobsAreThoseOfTheList: another filter selects none.
+func TestSelectedJobsAreThoseOfTheList(t *testing.T) {
+	b := launch(t)
+	n := start(t, server.Config{})
+	n.put("one", object{"schedule": "@yearly", "target": toQueue("q")})
+	n.put("two", object{"schedule": "@yearly", "target": toQueue("q")})
+	p := b.open(t, n.url, 1200, 900)
+	p.visit("/jobs")
+	p.click("table.list input", "one")
+	p.sees(".acts button", "Pause 1 selected")
+	p.fill("Name begins with", "tw")
+	p.wait(`document.querySelectorAll("table.list tbody tr").length === 1`)
+	p.sees(".acts button", "Pause all")
+}
+
+// TestTheSpecHasEveryDigit: numbers are shown as the API writes them.
+func TestTheSpecHasEveryDigit(t *testing.T) {
+	b := launch(t)
+	n := start(t, server.Config{})
+	n.put("large", object{"schedule": "@yearly", "target": toQueue("q"),
+		"data": json.RawMessage(`{"n": 9007199254740993, "f": 1.10, "s": "a\"b{[,:]}", "none": [], "all": [1, {}]}`)})
+	p := b.open(t, n.url, 1200, 900)
+	p.visit("/jobs/default/large")
+	p.sees("pre", "9007199254740993")
+	p.wait(`JSON.parse(document.querySelector('pre[aria-label="The spec as JSON"]').textContent).data.s === 'a"b{[,:]}'`)
 }
 
 // next is when a job fires next.

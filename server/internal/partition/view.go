@@ -86,7 +86,7 @@ func StatusOf(j *carillon.Job, s *store.State, partition int) {
 	st := &carillon.JobStatus{
 		UID: s.UID, Generation: s.Generation, Created: toTime(s.Created), Updated: toTime(s.Updated),
 		Phase: s.Phase, NextRun: orTime(s.Next), Counters: s.Counters, Waiting: waitingFor(s),
-		Failures: uint32(s.Last.Failures),
+		Failures: uint32(s.Last.Failures), PendingCount: s.Pending,
 	}
 	if s.Paused {
 		st.NextRun = orTime(0)

@@ -62,6 +62,7 @@ type scheduler interface {
 	carillon.Backfills
 	carillon.Namespaces
 	carillon.Calendars
+	carillon.Timetables
 }
 
 // Over makes the calls over a connection, and turns its errors into those of [cluster.Peer]. A connection

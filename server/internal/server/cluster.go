@@ -69,6 +69,7 @@ type calls interface {
 	carillon.Backfills
 	carillon.Namespaces
 	carillon.Calendars
+	carillon.Timetables
 	message.Partitions
 }
 

@@ -163,6 +163,8 @@ func callBackfills(ctx context.Context, s carillon.Scheduler, key carillon.Key, 
 	note("GetBackfill", err)
 	_, err = s.ListBackfills(ctx, key)
 	note("ListBackfills", err)
+	_, err = s.ListTimes(ctx, carillon.TimesQuery{Key: key})
+	note("ListTimes", err)
 	_, err = s.CancelBackfill(ctx, key.Namespace, b.ID)
 	note("CancelBackfill", err)
 }

@@ -240,6 +240,7 @@ type scheduler struct {
 	carillon.Namespaces
 	carillon.Events
 	carillon.Calendars
+	carillon.Timetables
 	carillon.Payloads
 	carillon.Work
 }
@@ -251,7 +252,7 @@ func (n *Node) Scheduler() carillon.Scheduler { return n.schedulerWith(n.relayed
 func (n *Node) schedulerWith(work carillon.Work) carillon.Scheduler {
 	edge := n.edge()
 	return scheduler{Jobs: edge.Jobs(n.calls), Runs: edge.Runs(n.calls, n.calls), Backfills: n.calls,
-		Namespaces: n.calls, Events: n.engine, Calendars: n.calls,
+		Namespaces: n.calls, Events: n.engine, Calendars: n.calls, Timetables: n.calls,
 		Payloads: storedPayloads{n.payloads, n.sealer.records(n.store)},
 		Work:     work, Bulk: bulk.Actions{Calls: n.calls, Bounds: n.config.Limits}}
 }

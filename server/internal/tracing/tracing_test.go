@@ -143,8 +143,8 @@ func TestANodeEndsWithoutItsCollector(t *testing.T) {
 func TestEveryMethodIsKnown(t *testing.T) {
 	without := map[string]bool{}
 	for _, name := range []string{"GetJob", "ListJobs", "ListRuns", "GetRun", "ListBackfills", "GetBackfill",
-		"GetNamespace", "ListNamespaces", "GetCalendar", "ListCalendars", "PreviewSchedule", "Work", "WatchJobs",
-		"WatchHosts"} {
+		"GetNamespace", "ListNamespaces", "GetCalendar", "ListCalendars", "PreviewSchedule", "ListTimes", "Work",
+		"WatchJobs", "WatchHosts"} {
 		without[name] = true
 	}
 	for _, d := range []grpc.ServiceDesc{pb.SchedulerService_ServiceDesc, schedulerv1.Scheduler_ServiceDesc} {

@@ -245,7 +245,11 @@ func TestAReadLeavesNothingOpen(t *testing.T) {
 				_, err := c.ListRuns(ctx, carillon.RunQuery{})
 				return err
 			},
-			"get backfill":   func(ctx context.Context) error { _, err := c.GetBackfill(ctx, "ns", "b"); return err },
+			"get backfill": func(ctx context.Context) error { _, err := c.GetBackfill(ctx, "ns", "b"); return err },
+			"list times": func(ctx context.Context) error {
+				_, err := c.ListTimes(ctx, carillon.TimesQuery{Key: k})
+				return err
+			},
 			"list backfills": func(ctx context.Context) error { _, err := c.ListBackfills(ctx, k); return err },
 			"get namespace":  func(ctx context.Context) error { _, err := c.GetNamespace(ctx, "ns"); return err },
 			"preview": func(ctx context.Context) error {

@@ -59,6 +59,17 @@ func (s *stub) ListBackfills(_ context.Context, k carillon.Key) ([]carillon.Back
 	return []carillon.Backfill{s.backfill, {ID: "other"}}, s.ask(k)
 }
 
+var timetable = carillon.Timetable{
+	Times: []carillon.PlannedTime{{Scheduled: time.Unix(1e9, 0).UTC(), Due: time.Unix(1e9+3, 0).UTC(), Past: true,
+		Offset: 2 * time.Hour, Shift: -time.Hour}},
+	End:      &carillon.TimesEnd{Code: carillon.EndTTL, Text: "It ends."},
+	Excluded: &carillon.ExcludedTime{At: time.Unix(1e9-1, 0).UTC(), By: []string{"off"}},
+}
+
+func (s *stub) ListTimes(_ context.Context, q carillon.TimesQuery) (carillon.Timetable, error) {
+	return timetable, s.ask(q)
+}
+
 func (s *stub) CancelBackfill(_ context.Context, ns, id string) (carillon.Backfill, error) {
 	return s.backfill, s.ask(ns, id)
 }
@@ -123,6 +134,9 @@ func wordCalls(s *stub) []wordCall {
 			error) {
 			return c.GetBackfill(ctx, "ns", "b")
 		}, []any{"ns", "b"}, s.backfill},
+		{"list times", func(ctx context.Context, c *client.Client) (any, error) {
+			return c.ListTimes(ctx, carillon.TimesQuery{Key: k, Count: 3})
+		}, []any{carillon.TimesQuery{Key: k, Count: 3}}, timetable},
 		{"list", func(ctx context.Context, c *client.Client) (any, error) { return c.ListBackfills(ctx, k) },
 			[]any{k}, []carillon.Backfill{s.backfill, {ID: "other"}}},
 		{"cancel", func(ctx context.Context, c *client.Client) (any,

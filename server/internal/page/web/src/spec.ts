@@ -154,6 +154,28 @@ export function source(answer: string): Source {
   return { job: JSON.parse(answer) as Job, members: members(answer) };
 }
 
+// indented is JSON with its members on lines of their own, and each value as it is written.
+export function indented(json: string): string {
+  let out = "", deep = 0;
+  const line = () => "\n" + "  ".repeat(deep);
+  const tokens = json.match(/"(?:[^"\\]|\\.)*"|[{}[\],:]|[^\s{}[\],:"]+/g) ?? [];
+  tokens.forEach((t, i) => {
+    if (t === "{" || t === "[") {
+      out += t;
+      if (/[}\]]/.test(tokens[i + 1] ?? "")) return;
+      deep++;
+      out += line();
+    } else if (t === "}" || t === "]") {
+      if (!/^[{[]$/.test(tokens[i - 1] ?? "")) {
+        deep--;
+        out += line();
+      }
+      out += t;
+    } else out += t === "," ? "," + line() : t === ":" ? ": " : t;
+  });
+  return out;
+}
+
 // members are those of a JSON object, each as it is written: numbers may be larger than this language knows.
 export function members(object: string): Record<string, string> {
   const found: Record<string, string> = {};

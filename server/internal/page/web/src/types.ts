@@ -51,10 +51,18 @@ export interface Status {
   counters?: Record<string, string>;
   waiting?: string[];
   missing?: string[];
+  pending_count?: number;
   pending_runs?: Run[];
   hold?: Hold;
   failures?: number;
   missing_calendars?: string[];
+}
+
+export interface Timetable {
+  times?: { scheduled_time: string; due_time: string; past?: boolean }[];
+  end?: string;
+  end_text?: string;
+  excluded_time?: string;
 }
 
 export interface Job {

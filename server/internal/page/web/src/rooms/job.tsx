@@ -1,15 +1,15 @@
 import { useEffect, useState } from "preact/hooks";
 import { call, get, jobPath, nsPath, post, Problem, runPath } from "../api";
 import { hear } from "../live";
-import { nextTimes } from "../next";
-import { useAnswer, usePages } from "../query";
+import { useAnswer, usePages, type Answer } from "../query";
 import { go, jobHref, runHref, to } from "../router";
 import { useCan } from "../session";
 import { Table } from "../table";
-import { count, exact, known, local, plural } from "../time";
-import type { Backfill, Job, Run } from "../types";
-import { Acting, Copy, Facts, holdLink, JobLink, Labels, Loading, Nothing, Outcome, Panel, pretty, sentence, Trouble, When, Why, type Act } from "../ui";
+import { count, exact, known, local, plural, span } from "../time";
+import type { Backfill, Job, Run, Timetable } from "../types";
+import { Acting, Copy, Facts, holdLink, JobLink, Labels, Loading, Nothing, Outcome, Panel, sentence, Trouble, When, Why, type Act } from "../ui";
 import { inZone } from "../words";
+import { indented, members } from "../spec";
 import { BackfillTable } from "./backfills";
 import { Graph } from "./graph";
 import { targetOf } from "./jobs";
@@ -55,7 +55,7 @@ export function JobRoom({ ns, name }: { ns: string; name: string }) {
         <>
           <Backfills ns={ns} name={name} />
           <Depends ns={ns} job={j} />
-          <Spec job={j} />
+          <Spec ns={ns} job={j} />
         </>
       )}
       {act && <Acting act={act} close={(done) => {
@@ -155,18 +155,19 @@ function About({ ns, job }: { ns: string; job: Job }) {
 // NotDue says when a job is due, and whether calendars are why that is not sooner.
 function NotDue({ ns, job, next }: { ns: string; job: Job; next: string }) {
   const zone = !job.schedule ? local : job.time_zone && known(job.time_zone) ? job.time_zone : "UTC";
+  const excluded = useTimes(ns, job).data?.excluded_time;
   const calendars = [...(job.except ?? []).map((c) => `not on ${c}`), ...(job.only ?? []).map((c) => `only on ${c}`)];
-  const alone = useAnswer(`alone ${ns} ${job.schedule} ${zone} ${job.dst} ${next} ${calendars}`, async (signal) => {
-    if (!job.schedule || calendars.length === 0) return undefined;
-    const schedule = job.schedule.replace(/^R\d+(\/P)/i, "R$1");
-    const a = await call<{ times?: string[] }>("POST", "/v1/schedules:preview", { signal, body: { schedule, time_zone: job.time_zone, dst: job.dst, count: 1 } });
-    return a.times?.[0];
-  });
-  const sooner = alone.data && Date.parse(alone.data) < Date.parse(next) - 1000;
   return (
     <>Its next time is <When at={next} />, {exact(Date.parse(next), zone)}.
-      {sooner && <> It would be sooner without its calendars: <a href={to("calendars", {}, ns)}><bdi>{calendars.join(", ")}</bdi></a>.</>}</>
+      {excluded && <> It would be sooner without its calendars: <a href={to("calendars", {}, ns)}><bdi>{calendars.join(", ")}</bdi></a>.</>}</>
   );
+}
+
+// useTimes asks for the next ten times, again when anything has happened to the job that they may depend on.
+function useTimes(ns: string, job: Job): Answer<Timetable> {
+  const s = job.status ?? {};
+  return useAnswer(`times ${ns} ${job.name} ${s.generation} ${s.next_run_time} ${s.counters?.fired} ${s.counters?.skipped} ${job.paused}`,
+    (signal) => get<Timetable>(`${jobPath(ns, job.name)}:times`, {}, signal), { every: 60_000 });
 }
 
 // Besides says which runs there are beside the schedule's own, as of a trigger, and what keeps the oldest that waits.
@@ -193,18 +194,22 @@ function JobHold({ ns, job }: { ns: string; job: Job }) {
   return null;
 }
 
-// Next shows the next ten times.
+// Next shows the next ten times, and why there are no more.
 function Next({ ns, job }: { ns: string; job: Job }) {
-  const next = job.status?.next_run_time;
-  const key = `next ${ns} ${job.schedule} ${job.time_zone} ${job.dst} ${next} ${job.except} ${job.only} ${job.repeats} ${job.ttl} ${job.status?.counters?.fired}`;
-  const times = useAnswer(key, (signal) => nextTimes(ns, job, 10, signal));
-  if (!next) return <p class="none">No next time.</p>;
-  if (!job.schedule) return <p>Due <When at={next} />, {exact(Date.parse(next))}.</p>;
+  const times = useTimes(ns, job);
+  const list = times.data?.times ?? [];
+  if (!job.schedule) {
+    const next = list[0]?.due_time;
+    return <><Trouble of={times.problem} />{next ? <p>Due <When at={next} />, {exact(Date.parse(next))}.</p> : times.data && <p class="none">No next time.</p>}</>;
+  }
   const around = (from: string) => to("schedule", {
     schedule: job.schedule!, zone: job.time_zone, dst: job.dst === "safe" ? "" : job.dst, except: job.except?.join(","), only: job.only?.join(","), from,
   }, ns);
-  return <><Trouble of={times.problem} />{times.data && <NextTimes times={times.data.times} zone={job.time_zone || "UTC"} around={around} />}
-    {times.data?.more && <p class="small-print">{times.data.more}</p>}</>;
+  const most = Math.max(0, ...list.map((t) => Date.parse(t.due_time) - Date.parse(t.scheduled_time)));
+  return <><Trouble of={times.problem} />
+    {list.length > 0 ? <NextTimes times={list.map((t) => t.scheduled_time)} zone={job.time_zone || "UTC"} around={around} /> : times.data && <p class="none">No next time.</p>}
+    {most > 0 && <p class="small-print">By its jitter each run is due up to {span(most)} later than its time.</p>}
+    {times.data?.end && <p class="small-print">{times.data.end_text}</p>}</>;
 }
 
 function History({ ns, name, pending }: { ns: string; name: string; pending: number }) {
@@ -274,9 +279,15 @@ function StateOf({ ns, name }: { ns: string; name: string }) {
   return <>It is {s.phase}{s.next_run_time && <>, <When at={s.next_run_time} due /></>}.</>;
 }
 
-function Spec({ job }: { job: Job }) {
-  const { status: _, ...spec } = job;
-  const text = pretty(spec);
+// Spec shows the job as the API writes it: to read its numbers would round large ones.
+function Spec({ ns, job }: { ns: string; job: Job }) {
+  const path = jobPath(ns, job.name);
+  const spec = useAnswer(`spec ${path} ${job.status?.generation} ${job.paused} ${job.note}`, async (signal) => {
+    const { status: _, ...parts } = members(await call<string>("GET", path, { signal, text: true }));
+    return indented("{" + Object.entries(parts).map(([name, text]) => `${JSON.stringify(name)}:${text}`).join(",") + "}");
+  });
+  const text = spec.data;
+  if (text === undefined) return <Panel title="Spec">{spec.problem ? <Trouble of={spec.problem} retry={spec.reload} /> : <Loading of="the spec" />}</Panel>;
   return (
     <Panel title="Spec" aside={<Copy text={text} what="the spec" />}>
       <pre tabIndex={0} aria-label="The spec as JSON"><bdi>{text}</bdi></pre>

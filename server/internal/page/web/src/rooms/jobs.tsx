@@ -1,5 +1,5 @@
-import { useState } from "preact/hooks";
-import { call, get, jobPath, nsPath } from "../api";
+import { useEffect, useState } from "preact/hooks";
+import { call, get, jobPath, nsPath, Problem, runPath } from "../api";
 import { ActingOnMany, type Many } from "../bulk";
 import { useAnswer, usePages } from "../query";
 import { jobHref, setQuery, to, usePlace } from "../router";
@@ -37,6 +37,7 @@ export function JobsRoom({ ns }: { ns: string }) {
     return { items: a.jobs ?? [], next: a.next_page_token ?? "" };
   }, (e) => e.type.startsWith("job.") || e.type.startsWith("run."));
   const [selected, setSelected] = useState<Set<string>>(new Set());
+  useEffect(() => setSelected((old) => old.size === 0 ? old : new Set()), [key]); // of another list
   const [many, act] = useState<Many>();
   const select = (name: string) => setSelected((old) => {
     const next = new Set(old);
@@ -120,25 +121,42 @@ function WhyNot({ of: job }: { of: Job }) {
   useTick(); // it may become late
   const s = job.status ?? {};
   const late = !s.hold && !job.paused && s.phase === "scheduled" && s.next_run_time !== undefined && Date.parse(s.next_run_time) < Date.now() - 3000;
-  return late ? <AskedWhy of={job} /> : <WhyText hold={s.hold} note={job.note} />;
+  return late || s.pending_count ? <AskedWhy of={job} /> : <WhyText hold={s.hold} note={job.note} />;
 }
 
 function AskedWhy({ of: job }: { of: Job }) {
   const path = jobPath(job.namespace, job.name);
-  const asked = useAnswer(path, () => askedOnce(path), { every: 10_000 });
-  return <WhyText hold={asked.data?.status?.hold} note={job.note} />;
+  const asked = useAnswer(`why ${path}`, () => askedOnce(path), { every: 10_000, on: (e) => e.job === job.name });
+  const { own, besides } = asked.data ?? {};
+  if (!besides) return <WhyText hold={own} note={job.note} />;
+  const said = own && own.code !== "not_due" ? sentence(own.text) + " " : "";
+  return <bdi title={said + besides}>{said}{besides}</bdi>;
 }
 
-const underWay = new Map<string, Promise<Job>>();
+interface Asked { own?: Hold; besides?: string }
+
+const underWay = new Map<string, Promise<Asked>>();
 
 // askedOnce shares an answer between the two places of a row where it is shown.
-function askedOnce(path: string): Promise<Job> {
+function askedOnce(path: string): Promise<Asked> {
   let answer = underWay.get(path);
   if (!answer) {
-    answer = get<Job>(path, {}).finally(() => underWay.delete(path));
+    answer = whyOf(path).finally(() => underWay.delete(path));
     underWay.set(path, answer);
   }
   return answer;
+}
+
+// whyOf asks what keeps a job, and the oldest that waits of the runs beside its own, as of a trigger.
+async function whyOf(path: string): Promise<Asked> {
+  const job = await get<Job>(path), own = job.status?.hold;
+  const waits = (job.status?.pending_runs ?? []).filter((r) => r.status !== "running");
+  if (!waits[0]?.id) return { own };
+  const run = await get<Run>(runPath(job.namespace, waits[0].id)).catch((e: unknown) => { // it may have ended meanwhile
+    if (e instanceof Problem && e.status === 404) return undefined;
+    throw e;
+  });
+  return { own, besides: run?.hold && `${plural(waits.length, "run waits", "runs wait")} besides: ${sentence(run.hold.text)}` };
 }
 
 function WhyText({ hold, note }: { hold?: Hold; note?: string }) {

@@ -1,11 +1,10 @@
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
-import { get, nsPath, type Problem } from "../api";
-import { countsFrom, nextTimes } from "../next";
+import { get, jobPath, nsPath, type Problem } from "../api";
 import { useAnswer } from "../query";
 import { go, runHref, setQuery, to, usePlace } from "../router";
 import { clock, count, exact, local, plural, span } from "../time";
-import type { Cluster, Job, Queue, Run, Worker } from "../types";
+import type { Cluster, Job, Queue, Run, Timetable, Worker } from "../types";
 import { Amount, Loading, Nothing, Outcome, Panel, Simple, Trouble, When } from "../ui";
 import { grouped, Jobs, leadTo, listed } from "./dead";
 import { backlog, queuesOf, stateOf, unfinished } from "./queues";
@@ -32,6 +31,13 @@ function put(all: Bucket[], at: number, step: number, kind: "ok" | "bad" | "othe
   b.names.set(name, (b.names.get(name) ?? 0) + n);
 }
 
+// timesOf are the next times of a job until an instant, at most 400. A job may have gone meanwhile.
+async function timesOf(ns: string, j: Job, until: number, signal: AbortSignal): Promise<number[]> {
+  const a = await get<Timetable>(`${jobPath(ns, j.name)}:times`, { count: 400, until: new Date(until).toISOString() }, signal)
+    .catch((e: unknown) => { if ((e as Problem).status === 404) return {} as Timetable; throw e; });
+  return (a.times ?? []).map((t) => Date.parse(t.scheduled_time));
+}
+
 // coming finds when the jobs of a namespace fire until an instant. Of more schedules than a node should be asked for, and beyond
 // a thousand times of one, it says less: then whole is false.
 async function coming(ns: string, until: number, signal: AbortSignal): Promise<{ times: [number, string, number][]; whole: boolean }> {
@@ -40,7 +46,9 @@ async function coming(ns: string, until: number, signal: AbortSignal): Promise<{
   let whole = !a.next_page_token;
   const alike = new Map<string, Job[]>();
   for (const j of jobs) {
-    const key = JSON.stringify([j.schedule ?? "", j.time_zone, j.dst, j.except, j.only, j.status!.next_run_time, j.schedule && !j.repeats && !j.ttl && countsFrom(j.schedule) !== "the first" && !/^R\d/i.test(j.schedule) ? "" : j.name]);
+    // Crons fire at the same times whenever they were put; what else there is depends on the job.
+    const shared = j.schedule && !j.repeats && !j.ttl && !/@every|(^|;)\s*(TZ=\S+\s+)?R/i.test(j.schedule);
+    const key = JSON.stringify([j.schedule ?? "", j.time_zone, j.dst, j.except, j.only, j.status!.next_run_time, shared ? "" : j.name]);
     alike.set(key, [...(alike.get(key) ?? []), j]);
   }
   const groups = [...alike.values()];
@@ -50,7 +58,7 @@ async function coming(ns: string, until: number, signal: AbortSignal): Promise<{
     const j = group[0]!;
     const recurs = j.schedule !== undefined && asked++ < mostSchedules;
     if (j.schedule !== undefined && !recurs) whole = false;
-    const all = (await nextTimes(ns, j, recurs ? 400 : 1, signal)).times.map((t) => Date.parse(t));
+    const all = recurs ? await timesOf(ns, j, until, signal) : [Date.parse(j.status!.next_run_time!)];
     for (const name of group.map((g) => g.name)) {
       for (const t of all) if (t < until) times.push([t, name, 1]);
       const last = all[all.length - 1]!;

@@ -1,4 +1,4 @@
-import { useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import { get, jobPath, nsPath, runPath, post } from "../api";
 import { ActingOnMany, type Many } from "../bulk";
 import { usePages } from "../query";
@@ -68,6 +68,7 @@ export function RunsRoom({ ns }: { ns: string }) {
     return { items: Number.isNaN(late) ? runs : runs.filter((r) => (lateness(r) ?? 0) > late), next: a.next_page_token ?? "" };
   }, (e) => e.type.startsWith("run."));
   const [selected, setSelected] = useState<Set<string>>(new Set());
+  useEffect(() => setSelected((old) => old.size === 0 ? old : new Set()), [key]); // of another list
   const [many, act] = useState<Many>();
   const select = (id: string) => setSelected((old) => {
     const next = new Set(old);
