@@ -22,6 +22,8 @@ type Backend struct {
 	// Of is the URL for a node, by its number from 0, whose process is also one of the store's servers, and
 	// where others reach that server; nil: it is URL for all.
 	Of func(node int) (url string, doors []Door)
+	// Stale is how old what a process hears of owners from the store may be.
+	Stale time.Duration
 	// Flags of nodes, before those of the cluster.
 	Flags []string
 	Down  func() // ends the server as a crash would; nil = it is not to be ended
