@@ -194,8 +194,8 @@ func (a *Admin) Snapshot(ctx context.Context, file string) error {
 	return err
 }
 
-// SnapshotOfRest writes a copy of what those have that are left, though most members are lost: of the one that
-// has most, which it returns. What it had not been told of is not in it.
+// SnapshotOfRest writes a copy of what those have that are left, though most members are lost: of the one
+// that has most, which it returns. What it had not been told of is not in it.
 func (a *Admin) SnapshotOfRest(ctx context.Context, file string) (Member, error) {
 	all, err := a.Members(ctx)
 	if err != nil && !errors.Is(err, ErrNoMajority) {

@@ -41,9 +41,10 @@ type Observer struct {
 // lookEvery is how often the observer looks.
 const lookEvery = 20 * time.Millisecond
 
-// Observe begins. What the store says may be stale, as [Backend.Stale] says. changed may be nil; it is told between
-// which moments of this process's clock an owner or a term changed.
-func Observe(s store.Store, stale time.Duration, changed func(from, to time.Time, before, now store.Owner)) *Observer {
+// Observe begins. What the store says may be stale, as [Backend.Stale] says. changed may be nil; it is told
+// between which moments of this process's clock an owner or a term changed.
+func Observe(s store.Store, stale time.Duration,
+	changed func(from, to time.Time, before, now store.Owner)) *Observer {
 	ctx, cancel := context.WithCancel(context.Background())
 	o := &Observer{store: s, stale: stale, changed: changed, stop: cancel}
 	o.looking.Go(func() {

@@ -33,8 +33,8 @@ func CameAgain(l Ledger, h History) (out []Again) {
 	return out
 }
 
-// Cause is the closest of its breaks in words: that the node which had handed it out was killed; else what was
-// done to that node, or to nobody by name; else what was done to another.
+// Cause is the closest of its breaks in words: that the node which had handed it out was killed; else what
+// was done to that node, or to nobody by name; else what was done to another.
 func (a *Again) Cause() string {
 	if len(a.Breaks) == 0 {
 		return "nothing was wrong"
