@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -117,7 +116,11 @@ func newMemberList(a app) *cobra.Command {
 	cmd := m.command("list", "List the members", 0,
 		func(ctx context.Context, admin *etcdembed.Admin, cmd *cobra.Command, _ []string) error {
 			all, err := admin.Members(ctx)
-			if err != nil {
+			if errors.Is(err, etcdembed.ErrNoMajority) {
+				if _, err := fmt.Fprintf(a.errs, "warning: %v: this is what one of them knows\n", err); err != nil {
+					return err
+				}
+			} else if err != nil {
 				return err
 			}
 			reports := make([]memberReport, len(all))
@@ -184,16 +187,32 @@ that order, so that it does not count among those of which most must live.`
 // newClusterSnapshot returns the command `carillon cluster snapshot`.
 func newClusterSnapshot(a app) *cobra.Command {
 	var m members
+	var rest bool
 	cmd := m.command("snapshot FILE", "Copy all that nodes on etcd-embed keep to a file", 1,
 		func(ctx context.Context, admin *etcdembed.Admin, _ *cobra.Command, words []string) error {
-			if err := admin.Snapshot(ctx, words[0]); err != nil {
+			if rest {
+				of, err := admin.SnapshotOfRest(ctx, words[0])
+				if err != nil {
+					return err
+				}
+				_, err = fmt.Fprintf(a.out, "%s has a copy of what member %s has. What it had not been told of is not in it. carillon "+
+					"cluster restore makes a member's folder of it.\n", words[0], of.Name)
 				return err
 			}
-			_, err := fmt.Fprintf(a.out, "%s has a copy of all keys. carillon cluster restore makes a member's folder of it.\n",
-				strings.TrimSpace(words[0]))
+			err := admin.Snapshot(ctx, words[0])
+			if errors.Is(err, etcdembed.ErrNoMajority) {
+				return fmt.Errorf("%w; if most members are lost for good, --without-majority copies what is left", err)
+			}
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(a.out, "%s has a copy of all keys. carillon cluster restore makes a member's folder of it.\n", words[0])
 			return err
 		})
-	cmd.Long = `Copy all that nodes on etcd-embed keep to a file, as of one moment, while they go on.`
+	cmd.Flags().BoolVar(&rest, "without-majority", false,
+		"most members are lost for good: copy what the one has that has most of those that are left")
+	cmd.Long = `Copy all that nodes on etcd-embed keep to a file, as of one moment, while they go on. If most members are lost for good,
+--without-majority copies what is left. At least one member must run: its node does, though it is not ready.`
 	cmd.Example = `carillon cluster snapshot carillon.snapshot --peers n1=10.0.0.1,n2=10.0.0.2,n3=10.0.0.3`
 	return cmd
 }

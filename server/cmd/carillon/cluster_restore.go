@@ -16,10 +16,10 @@ func newClusterRestore(a app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "restore FILE",
 		Short: "Make a node's folder on etcd-embed of a snapshot",
-		Long: `Make the folder of one node on etcd-embed of what carillon cluster snapshot wrote, for a cluster whose members are all lost, or to go
-back. All nodes must be stopped. Run it on each node's machine with the same file and the same --peers, before any of them starts;
-the folder must not be there. It appears whole or not at all, so an attempt that was cut off is simply repeated. A node that starts
-with its old folder all the same is refused by the others.
+		Long: `Make the folder of one node on etcd-embed of what carillon cluster snapshot wrote, for a cluster of which most
+members are lost, or to go back. All nodes must be stopped. Run it on each node's machine with the same file and the same --peers,
+before any of them starts; the folder must not be there: move an old one away. It appears whole or not at all, so an attempt that
+was cut off is simply repeated. A node that starts with its old folder all the same is refused by the others.
 
 What was put or has ended after the snapshot is forgotten: runs that have ended since run again.`,
 		Example: `carillon cluster restore my.snapshot --store etcd-embed:/var/carillon --node-name n1 --peers n1=10.0.0.1,n2=10.0.0.2,n3=10.0.0.3`,

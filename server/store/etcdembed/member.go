@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -178,42 +179,68 @@ func exists(folder string) bool {
 // joins asks the other members whether there is a cluster already, and returns it as etcd wants it; empty if
 // nobody answers, so that it is a new one.
 func (o *Options) joins(ctx context.Context, self, address string) (string, error) {
+	var alone *Peer // that has no majority, and knows this member as one that was started
 	for _, p := range o.Peers {
 		if p.Name == o.Member {
 			continue
 		}
-		answer, err := o.membersAt(ctx, p)
+		known, err := o.membersAt(ctx, p, false)
 		if err != nil {
-			continue // it is not there, or does not know
+			continue // it is not there
 		}
-		var all []string
-		mine := false
-		for _, m := range answer {
-			name := m.Name
-			for _, at := range m.PeerURLs {
-				if at == self {
-					if len(m.ClientURLs) > 0 {
-						return "", fmt.Errorf("store: the etcd member %q was started before, and its folder %s is empty: what it had "+
-							"promised to the others is lost, so it may not come back as the same. "+
-							"Replace it: carillon cluster member remove %s, then carillon cluster member add %s=%s",
-							o.Member, o.Folder, o.Member, o.Member, address)
-					}
-					name, mine = o.Member, true
-				}
-				all = append(all, name+"="+at)
+		agreed, err := o.membersAt(ctx, p, true)
+		if err != nil { // it may be one of those that only come to be a cluster
+			if i := memberAt(known, self); i >= 0 && len(known[i].ClientURLs) > 0 {
+				alone = &p
 			}
+			continue
 		}
-		if !mine {
+		switch i := memberAt(agreed, self); {
+		case i < 0:
 			return "", fmt.Errorf("store: there is a cluster of etcd members, and %q at %s is none of them: carillon cluster member add %s=%s",
 				o.Member, self, o.Member, address)
+		case len(agreed[i].ClientURLs) > 0:
+			return "", fmt.Errorf("%w. Replace it: carillon cluster member remove %s, then carillon cluster member add %s=%s",
+				o.isLost(), o.Member, o.Member, address)
+		default:
+			agreed[i].Name = o.Member
+			return listOf(agreed), nil
 		}
-		return strings.Join(all, ","), nil
+	}
+	if alone != nil {
+		// With an empty member it would have a majority, without what only those had that are gone. etcd refuses
+		// that as well, but does not say what is to be done.
+		return "", fmt.Errorf("%w. %q answers, and most of the members do not: start the others, whose folders are there, and this one "+
+			"after them. If most members are lost for good: carillon cluster snapshot --without-majority, then carillon cluster restore "+
+			"on each machine", o.isLost(), alone.Name)
 	}
 	return "", nil
 }
 
-// membersAt asks one member who the members are.
-func (o *Options) membersAt(ctx context.Context, p Peer) ([]*etcdserverpb.Member, error) {
+// isLost says that the folder of this member is not as it was.
+func (o *Options) isLost() error {
+	return fmt.Errorf("store: the etcd member %q was started before, and its folder %s is empty: what it had promised to the others is "+
+		"lost, so it may not come back as the same", o.Member, o.Folder)
+}
+
+// memberAt is the place of the member at a URL for other members; -1: there is none.
+func memberAt(all []*etcdserverpb.Member, url string) int {
+	return slices.IndexFunc(all, func(m *etcdserverpb.Member) bool { return slices.Contains(m.PeerURLs, url) })
+}
+
+// listOf lists members as etcd wants them.
+func listOf(members []*etcdserverpb.Member) string {
+	var all []string
+	for _, m := range members {
+		for _, at := range m.PeerURLs {
+			all = append(all, m.Name+"="+at)
+		}
+	}
+	return strings.Join(all, ",")
+}
+
+// membersAt asks one member who the members are: as most of them agree, or as it knows by itself.
+func (o *Options) membersAt(ctx context.Context, p Peer, agreed bool) ([]*etcdserverpb.Member, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	at := "http://" + p.clients()
@@ -226,7 +253,11 @@ func (o *Options) membersAt(ctx context.Context, p Peer) ([]*etcdserverpb.Member
 		return nil, err
 	}
 	defer c.Close()
-	answer, err := c.MemberList(ctx)
+	var how []clientv3.OpOption
+	if !agreed {
+		how = append(how, clientv3.WithSerializable())
+	}
+	answer, err := c.MemberList(ctx, how...)
 	if err != nil {
 		return nil, err
 	}

@@ -14,6 +14,9 @@ import (
 	"testing"
 	"time"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/internal/testing/realserver"
 	"github.com/carillonhq/carillon/server/store"
@@ -129,6 +132,26 @@ func (h *cluster) want(s store.Store, want ...string) {
 	}
 	if !slices.Equal(got, want) {
 		h.t.Errorf("jobs %q, want %q", got, want)
+	}
+}
+
+// has waits until a member has a key itself, not only most of them.
+func (h *cluster) has(i int, key string) {
+	h.t.Helper()
+	ctx, cancel := context.WithTimeout(h.t.Context(), time.Minute)
+	defer cancel()
+	c, err := clientv3.New(clientv3.Config{Endpoints: h.options(i).Store.Addresses[i : i+1], Logger: zap.NewNop()})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	defer c.Close()
+	for {
+		switch found, err := c.Get(ctx, key, clientv3.WithSerializable()); {
+		case err == nil && len(found.Kvs) == 1:
+			return
+		case ctx.Err() != nil:
+			h.t.Fatalf("member %d has no %s: %v", i, key, err)
+		}
 	}
 }
 
@@ -274,6 +297,64 @@ func TestAMemberIsReplaced(t *testing.T) {
 	}
 	h.close(stores[1])
 	h.close(stores[2])
+}
+
+// TestMostMembersAreLost: two of three folders are gone. The members of them do not come back as empty ones with
+// which the third would have a majority, and their error says what is to be done: what the third has is copied,
+// but not without being told so, and becomes three members again.
+func TestMostMembersAreLost(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it is long; go test without -short runs it")
+	}
+	h := newCluster(t, 3)
+	stores := h.all()
+	h.put(stores[0], "a")
+	h.has(2, "carillon/p/00003/jobs/default/a")
+	for _, i := range []int{0, 1} {
+		h.close(stores[i])
+		if err := os.RemoveAll(h.options(i).Folder); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err := etcdembed.Open(t.Context(), h.options(1))
+	if err == nil || !strings.Contains(err.Error(), "--without-majority") {
+		t.Fatalf("an empty member beside one that has no majority: %v", err)
+	}
+	admin, err := etcdembed.NewAdmin(h.options(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer admin.Close()
+	members, err := admin.Members(t.Context())
+	there := slices.DeleteFunc(slices.Clone(members), func(m etcdembed.Member) bool { return !m.Reached })
+	if !errors.Is(err, etcdembed.ErrNoMajority) || len(members) != 3 || len(there) != 1 || there[0].Name != "n2" {
+		t.Errorf("the members are %+v, %v; want three, of which n2 answers", members, err)
+	}
+	file := filepath.Join(t.TempDir(), "snapshot")
+	if err := admin.Snapshot(t.Context(), file); !errors.Is(err, etcdembed.ErrNoMajority) {
+		t.Errorf("a snapshot without a majority: %v", err)
+	}
+	if m, err := admin.SnapshotOfRest(t.Context(), file); err != nil || m.Name != "n2" {
+		t.Fatalf("what is left: %+v, %v", m, err)
+	}
+	h.close(stores[2])
+	if err := os.Rename(h.options(2).Folder, h.options(2).Folder+".old"); err != nil {
+		t.Fatal(err)
+	}
+	for i := range h.peers {
+		o := h.options(i)
+		if err := etcdembed.Restore(&o, file); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stores = h.all()
+	h.put(stores[1], "b")
+	for _, s := range stores {
+		h.want(s, "a", "b")
+	}
+	for _, s := range stores {
+		h.close(s)
+	}
 }
 
 // TestSnapshot: a copy of all keys is written to a new file.

@@ -1,6 +1,7 @@
 package etcdembed
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -54,6 +55,8 @@ type Member struct {
 	Learner bool   // it catches up, and does not count yet
 	Leads   bool
 	Reached bool // it has answered
+
+	revision int64 // what it has applied
 }
 
 // Admin asks the members of a cluster, and changes who they are. It must be closed.
@@ -62,8 +65,15 @@ type Admin struct {
 	c *clientv3.Client
 }
 
-// adminTimeout bounds a call of an Admin.
-const adminTimeout = 20 * time.Second
+const (
+	// adminTimeout bounds a call of an Admin.
+	adminTimeout = 20 * time.Second
+	// agreeTimeout is how long most members may take to say together who they are.
+	agreeTimeout = 5 * time.Second
+)
+
+// ErrNoMajority is that most members do not answer, or have no leader.
+var ErrNoMajority = errors.New("most members of etcd do not answer")
 
 // NewAdmin connects to the members that the options list.
 func NewAdmin(o Options) (*Admin, error) {
@@ -86,13 +96,19 @@ func NewAdmin(o Options) (*Admin, error) {
 // Close ends the connections.
 func (a *Admin) Close() error { return a.c.Close() }
 
-// Members lists the members, by name.
+// Members lists the members, by name. With [ErrNoMajority] the list is what one of them knows by itself.
 func (a *Admin) Members(ctx context.Context) ([]Member, error) {
 	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
 	defer cancel()
-	answer, err := a.c.MemberList(ctx)
+	agreed, stop := context.WithTimeout(ctx, agreeTimeout)
+	answer, err := a.c.MemberList(agreed)
+	stop()
+	var alone error
 	if err != nil {
-		return nil, fmt.Errorf("list the members of etcd: %w", err)
+		alone = fmt.Errorf("%w: %w", ErrNoMajority, err)
+		if answer, err = a.c.MemberList(ctx, clientv3.WithSerializable()); err != nil {
+			return nil, fmt.Errorf("list the members of etcd: none answers: %w", err)
+		}
 	}
 	out := make([]Member, len(answer.Members))
 	for i, m := range answer.Members {
@@ -102,12 +118,13 @@ func (a *Admin) Members(ctx context.Context) ([]Member, error) {
 			asked, done := context.WithTimeout(ctx, askTimeout)
 			says, err := a.c.Status(asked, m.ClientURLs[0])
 			done()
-			out[i].Reached = err == nil
-			out[i].Leads = err == nil && says.Leader == m.ID
+			if out[i].Reached = err == nil; err == nil {
+				out[i].Leads, out[i].revision = says.Leader == m.ID, says.Header.Revision
+			}
 		}
 	}
 	slices.SortFunc(out, func(x, y Member) int { return strings.Compare(x.Name+x.Peers, y.Name+y.Peers) })
-	return out, nil
+	return out, alone
 }
 
 // Add adds a member that is to be started: first as a learner, which does not count; when it has caught up
@@ -167,23 +184,40 @@ func (a *Admin) Remove(ctx context.Context, which string) (Member, error) {
 }
 
 // Snapshot writes a copy of all that the cluster holds, as a member has it that answers, to a file that is
-// not there yet.
+// not there yet. Without a majority it does not: what a member has by itself may be old.
 func (a *Admin) Snapshot(ctx context.Context, file string) error {
-	if _, err := os.Stat(file); err == nil {
-		return fmt.Errorf("%s is there already", file)
-	}
 	all, err := a.Members(ctx)
 	if err != nil {
 		return err
 	}
-	i := slices.IndexFunc(all, func(m Member) bool { return m.Reached && !m.Learner })
-	if i < 0 {
-		return errors.New("no member of etcd answers")
+	_, err = a.copyOf(ctx, all, file)
+	return err
+}
+
+// SnapshotOfRest writes a copy of what those have that are left, though most members are lost: of the one
+// that has most, which it returns. What it had not been told of is not in it.
+func (a *Admin) SnapshotOfRest(ctx context.Context, file string) (Member, error) {
+	all, err := a.Members(ctx)
+	if err != nil && !errors.Is(err, ErrNoMajority) {
+		return Member{}, err
 	}
-	c := clientv3.Config{Endpoints: []string{all[i].Clients}, TLS: a.o.Store.TLS, Logger: zap.NewNop(),
+	return a.copyOf(ctx, all, file)
+}
+
+// copyOf writes what one of some members has, the one that has most, to a file that is not there yet.
+func (a *Admin) copyOf(ctx context.Context, of []Member, file string) (Member, error) {
+	if _, err := os.Stat(file); err == nil {
+		return Member{}, fmt.Errorf("%s is there already", file)
+	}
+	there := slices.DeleteFunc(slices.Clone(of), func(m Member) bool { return !m.Reached || m.Learner })
+	if len(there) == 0 {
+		return Member{}, errors.New("no member of etcd answers")
+	}
+	m := slices.MaxFunc(there, func(x, y Member) int { return cmp.Compare(x.revision, y.revision) })
+	c := clientv3.Config{Endpoints: []string{m.Clients}, TLS: a.o.Store.TLS, Logger: zap.NewNop(),
 		DialTimeout: askTimeout}
 	if _, err := snapshot.SaveWithVersion(ctx, zap.NewNop(), c, file); err != nil {
-		return fmt.Errorf("write a snapshot to %s: %w", file, err)
+		return m, fmt.Errorf("write a snapshot to %s: %w", file, err)
 	}
-	return nil
+	return m, nil
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
 
@@ -85,6 +86,9 @@ func CassandraClusterBackend(t testing.TB) Backend {
 		Down: func() { last.Crash(t) }, Up: func() { last.Up(t) }}
 }
 
+// bucketStale is how old package object lets be what it says of owners.
+const bucketStale = time.Second
+
 // S3Backend is an empty store in a bucket of a server that ends with the test. Its leases are as short as
 // those of other stores. The credentials are in the environment of this process from then on.
 func S3Backend(t testing.TB) Backend {
@@ -100,7 +104,7 @@ func S3Backend(t testing.TB) Backend {
 	must(os.Setenv("AWS_SECRET_ACCESS_KEY", server.Secret)) //nolint:usetesting // as above
 	return Backend{URL: "s3://" + bucket + "?region=us-east-1&path-style=yes&commit-every=5ms&endpoint=" +
 		server.Endpoint(),
-		Address: server.Address(), Flags: []string{"--lease-ttl", "4s"},
+		Address: server.Address(), Flags: []string{"--lease-ttl", "4s"}, Stale: bucketStale,
 		Down: func() { server.Crash(t) }, Up: func() { server.Up(t) }}
 }
 
@@ -110,7 +114,7 @@ func GCSBackend(t testing.TB) Backend {
 	const bucket = "carillon"
 	server := realserver.StartGCS(t, bucket)
 	return Backend{URL: "gs://" + bucket + "?anonymous=yes&commit-every=5ms&endpoint=" + server.Endpoint(),
-		Address: server.Address(), Flags: []string{"--lease-ttl", "4s"},
+		Address: server.Address(), Flags: []string{"--lease-ttl", "4s"}, Stale: bucketStale,
 		Down: func() { server.Crash(t) }, Up: func() { server.Up(t) }}
 }
 
@@ -133,7 +137,7 @@ func AzureBackend(t testing.TB) Backend {
 	must(os.Setenv("AZURE_STORAGE_KEY", server.Key)) //nolint:usetesting // as of S3Backend
 	return Backend{URL: "azblob://" + name + "?account=" + server.Account + "&commit-every=5ms&endpoint=" +
 		server.Endpoint(),
-		Address: server.Address(), Flags: []string{"--lease-ttl", "4s"}}
+		Address: server.Address(), Flags: []string{"--lease-ttl", "4s"}, Stale: bucketStale}
 }
 
 // EtcdClusterBackend is an empty store on an etcd of three members, of which the last is the one to be ended.

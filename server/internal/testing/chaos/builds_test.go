@@ -259,7 +259,7 @@ func served(ctx context.Context, t *testing.T, members []*chaos.Member, partitio
 	t.Helper()
 	s, err := chaos.OpenStore(ctx, members[0].Store, partitions)
 	must(t, err)
-	o := chaos.Observe(s, nil)
+	o := chaos.Observe(s, 0, nil)
 	defer func() { must(t, o.Close()) }()
 	names := map[string]bool{}
 	for _, m := range members {

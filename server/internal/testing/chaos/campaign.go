@@ -87,7 +87,7 @@ func (d oneDoor) web(dice) caller                   { return rest{d.node.HTTP} }
 func (d oneDoor) labor(int) string                  { return d.node.GRPC }
 func (d oneDoor) employer() (*client.Client, error) { return client.Dial(d.node.GRPC) }
 func (d oneDoor) nodes() []*Node                    { return []*Node{d.node} }
-func (d oneDoor) Deaths() []time.Time               { return d.node.Deaths() }
+func (d oneDoor) Deaths() []Death                   { return d.node.Deaths() }
 
 // worry does all cycles.
 func (c *campaign) worry(ctx context.Context) error {

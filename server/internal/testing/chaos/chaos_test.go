@@ -8,10 +8,12 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -33,6 +35,7 @@ var (
 	seed      = flag.Uint64("seed", 0, "what is drawn in TestKill… and TestCluster…; 0 = something else each time")
 	given     = flag.String("binary", "", "the carillon to run; default one that is built from this source")
 	out       = flag.String("out", "", "folder for the history and the verdict; default the test's artifacts")
+	always    = flag.Bool("keep", false, "write the history and the verdict also of a campaign in which nothing was wrong")
 )
 
 // built is carillon, built once for all tests.
@@ -220,6 +223,12 @@ func judge(t *testing.T, r chaos.Report, err error, spec checker.Spec) {
 	v := checker.Check(h, spec)
 	t.Logf("%d operations, %d results, %d finished runs; verdict: %.3000s", len(h.Ops), len(h.Results),
 		len(h.Final.Runs), v)
+	for _, kind := range slices.Sorted(maps.Keys(v.Coverage)) {
+		t.Logf("%d times %s", v.Coverage[kind], kind)
+	}
+	t.Logf("%d kills of nodes", len(slices.DeleteFunc(slices.Clone(r.Account.Breaks), func(b deliveries.Break) bool {
+		return b.Kind != deliveries.Kill
+	})))
 	if v.Result != checker.Passed {
 		t.Errorf("the checker says %s", v.Result)
 	}
@@ -228,7 +237,7 @@ func judge(t *testing.T, r chaos.Report, err error, spec checker.Spec) {
 		t.Errorf("suspicion: %s", text)
 	}
 	match(t, r)
-	if t.Failed() {
+	if t.Failed() || *always {
 		keep(t, r, v)
 	}
 }
@@ -237,6 +246,13 @@ func judge(t *testing.T, r chaos.Report, err error, spec checker.Spec) {
 func match(t *testing.T, r chaos.Report) {
 	t.Helper()
 	t.Logf("%d deliveries were seen, %d records are in the history", len(r.Ledger.Seen), len(r.Account.Runs))
+	causes := map[string]int{}
+	for _, a := range deliveries.CameAgain(r.Ledger, r.Account) {
+		causes[a.Cause()]++
+	}
+	for _, cause := range slices.Sorted(maps.Keys(causes)) {
+		t.Logf("%d attempts came again: %s", causes[cause], cause)
+	}
 	const shown = 8 // of each rule
 	count := map[string]int{}
 	for _, v := range deliveries.Audit(r.Ledger, r.Account) {

@@ -22,6 +22,8 @@ type Backend struct {
 	// Of is the URL for a node, by its number from 0, whose process is also one of the store's servers, and
 	// where others reach that server; nil: it is URL for all.
 	Of func(node int) (url string, doors []Door)
+	// Stale is how old what a process hears of owners from the store may be.
+	Stale time.Duration
 	// Flags of nodes, before those of the cluster.
 	Flags []string
 	Down  func() // ends the server as a crash would; nil = it is not to be ended
@@ -58,7 +60,6 @@ type Cluster struct {
 // behind it.
 type Member struct {
 	*Node
-	Name  string
 	Front *link.Link
 	Back  *link.Link // to the store; nil if Backend.Address is empty
 	// Doors are the links to the store's server in the node's process; nil if there is none.
@@ -76,7 +77,7 @@ func (c *Cluster) Add(flags ...string) (*Member, error) {
 	c.mu.Lock()
 	number := len(c.made)
 	c.mu.Unlock()
-	m := &Member{Name: nodeName(number)}
+	m := &Member{}
 	url, doors := c.Store.URL, []Door(nil)
 	if c.Store.Of != nil {
 		url, doors = c.Store.Of(number)
@@ -99,6 +100,7 @@ func (c *Cluster) Add(flags ...string) (*Member, error) {
 	if err != nil {
 		return nil, errors.Join(err, m.close())
 	}
+	n.Name = nodeName(number)
 	m.Node = n
 	if m.Front, err = link.Listen(n.GRPC, link.Options{From: c.source}); err != nil {
 		return nil, errors.Join(err, m.close())
@@ -117,7 +119,7 @@ func (c *Cluster) Add(flags ...string) (*Member, error) {
 func nodeName(number int) string { return fmt.Sprintf("node-%d", number) }
 
 // Deaths are the moments at which nodes were killed, those too that were removed since.
-func (c *Cluster) Deaths() (out []time.Time) {
+func (c *Cluster) Deaths() (out []Death) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, n := range c.made {

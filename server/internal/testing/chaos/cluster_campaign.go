@@ -88,7 +88,7 @@ func (s *clusterCampaign) begin(ctx context.Context, record *checker.Recorder) e
 	observe := func() error {
 		st, err := OpenStore(ctx, s.o.Store.URL, clusterPartitions)
 		if err == nil {
-			s.observer = Observe(st, claims(record))
+			s.observer = Observe(st, s.o.Store.Stale, claims(record))
 		}
 		return err
 	}

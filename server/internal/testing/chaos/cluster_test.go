@@ -163,13 +163,13 @@ func runCampaign(t *testing.T, binary string, b chaos.Backend, kinds ...string) 
 	judge(t, h, err, spec)
 }
 
-// logs is a folder for the logs of nodes, which stays if the test fails.
+// logs is a folder for the logs of nodes, which stays if the test fails, or with -keep.
 func logs(t *testing.T) string {
 	t.Helper()
 	folder, err := os.MkdirTemp("", "carillon-logs-") //nolint:usetesting // it may outlive the test
 	must(t, err)
 	t.Cleanup(func() {
-		if t.Failed() {
+		if t.Failed() || *always {
 			t.Logf("the nodes' logs are in %s", folder)
 			return
 		}

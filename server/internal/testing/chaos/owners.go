@@ -26,6 +26,7 @@ func OpenStore(ctx context.Context, url string, partitions int) (store.Store, er
 // escape it if two follow each other faster than it looks.
 type Observer struct {
 	store   store.Store
+	stale   time.Duration
 	changed func(from, to time.Time, before, now store.Owner)
 
 	stop    context.CancelFunc
@@ -33,20 +34,21 @@ type Observer struct {
 
 	mu   sync.Mutex
 	last []store.Owner
-	at   time.Time // when last was read
+	at   time.Time // as of when last is, at least
 	err  error
 }
 
 // lookEvery is how often the observer looks.
 const lookEvery = 20 * time.Millisecond
 
-// Observe begins. changed may be nil; it is told between which moments of this process's clock an owner or a
-// term changed.
-func Observe(s store.Store, changed func(from, to time.Time, before, now store.Owner)) *Observer {
+// Observe begins. What the store says may be stale, as [Backend.Stale] says. changed may be nil; it is told
+// between which moments of this process's clock an owner or a term changed.
+func Observe(s store.Store, stale time.Duration,
+	changed func(from, to time.Time, before, now store.Owner)) *Observer {
 	ctx, cancel := context.WithCancel(context.Background())
-	o := &Observer{store: s, changed: changed, stop: cancel}
+	o := &Observer{store: s, stale: stale, changed: changed, stop: cancel}
 	o.looking.Go(func() {
-		for before := time.Now(); ; {
+		for before := time.Now().Add(-stale); ; {
 			before = o.look(ctx, before)
 			if pause(ctx, lookEvery) != nil {
 				return
@@ -65,7 +67,7 @@ func (o *Observer) Close() error {
 
 // look reads the owners once, and returns from when the next look counts.
 func (o *Observer) look(ctx context.Context, before time.Time) time.Time {
-	begin := time.Now()
+	begin := time.Now().Add(-o.stale)
 	asking, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	now, err := o.store.Leaser().Owners(asking)

@@ -34,6 +34,7 @@ func Build(ctx context.Context, folder string) (string, error) {
 // Node is a node that is started and ended again and again, with the same store and ports.
 type Node struct {
 	Binary string
+	Name   string   // in its cluster; "" = it is alone
 	Store  string   // its URL
 	GRPC   string   // address
 	HTTP   string   // address
@@ -45,7 +46,7 @@ type Node struct {
 	life atomic.Pointer[life] // the last one
 
 	dying  sync.Mutex
-	deaths []time.Time // when it was killed
+	deaths []Death
 }
 
 // life is one process of a node.
@@ -212,13 +213,19 @@ func (n *Node) Kill() error {
 	if err == nil {
 		n.dying.Lock()
 		defer n.dying.Unlock()
-		n.deaths = append(n.deaths, at)
+		n.deaths = append(n.deaths, Death{Node: n.Name, At: at})
 	}
 	return nil
 }
 
+// Death is that a node was killed.
+type Death struct {
+	Node string // its name; "" = there is no other
+	At   time.Time
+}
+
 // Deaths are the moments at which the process was killed.
-func (n *Node) Deaths() []time.Time {
+func (n *Node) Deaths() []Death {
 	n.dying.Lock()
 	defer n.dying.Unlock()
 	return slices.Clone(n.deaths)

@@ -82,8 +82,9 @@ func (c *workers) account(h *checker.History) deliveries.History {
 			Dead:      n.Dead, SkippedN: n.Skipped})
 	}
 	out.Jobs, out.Touches = asked(h)
-	for _, at := range c.doors.Deaths() {
-		out.Breaks = append(out.Breaks, deliveries.Break{Kind: "kill", From: at, To: at, Ends: true})
+	for _, d := range c.doors.Deaths() {
+		out.Breaks = append(out.Breaks,
+			deliveries.Break{Kind: deliveries.Kill, From: d.At, To: d.At, Ends: true, Node: d.Node})
 	}
 	out.Breaks = append(out.Breaks, c.halts...)
 	for _, f := range h.Faults {
@@ -97,20 +98,24 @@ func (c *workers) account(h *checker.History) deliveries.History {
 }
 
 // NodeOf is the node that handed an attempt out, by the claims of the partition that the run's id names.
-// Where that is not certain it is a node of its own.
+// Where that is not certain it is a node of its own. Requests do not say when they left: they came at once.
 func NodeOf(claims []checker.Claim, d *deliveries.Delivery) string {
 	if len(claims) == 0 {
 		return ""
 	}
 	id, err := store.ParseRunID(d.Run)
 	var last checker.Claim
+	left := d.Started
+	if left.IsZero() {
+		left = d.At
+	}
 	for _, x := range claims {
-		if err == nil && x.Partition == int(id.Partition) && x.Invoke.Before(d.Started) &&
+		if err == nil && x.Partition == int(id.Partition) && x.Invoke.Before(left) &&
 			x.Invoke.After(last.Invoke) {
 			last = x
 		}
 	}
-	if last.Node == "" || last.Return.After(d.Started) {
+	if last.Node == "" || last.Return.After(left) {
 		return "unknown, of " + d.Token
 	}
 	return last.Node

@@ -36,6 +36,9 @@ func TestTheNodeOfADelivery(t *testing.T) {
 			if got := chaos.NodeOf(c.claims, &d); got != c.want {
 				t.Errorf("it is %q, want %q", got, c.want)
 			}
+			if d.At, d.Started = d.Started, (time.Time{}); chaos.NodeOf(c.claims, &d) != c.want {
+				t.Errorf("by when it came it is %q, want %q", chaos.NodeOf(c.claims, &d), c.want)
+			}
 		})
 	}
 }

@@ -48,7 +48,7 @@ type doors interface {
 	labor(i int) string                // the one address that the i-th worker without the SDK knows
 	employer() (*client.Client, error) // for the SDK's worker
 	nodes() []*Node                    // those that run
-	Deaths() []time.Time               // when one of them was killed
+	Deaths() []Death                   // of them
 }
 
 // talker is a client of the gRPC API.

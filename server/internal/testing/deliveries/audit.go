@@ -156,8 +156,13 @@ func (a *audit) touched(job string, from, to time.Time) bool {
 // broken reports whether something was wrong in a stretch of time.
 func (a *audit) broken(from, to time.Time, ends bool) bool {
 	return slices.ContainsFunc(a.h.Breaks, func(b Break) bool {
-		return (b.Ends || !ends) && !b.From.After(to) && !b.To.Add(a.h.Slack.Wire).Before(from)
+		return (b.Ends || !ends) && b.meets(from, to, a.h.Slack.Wire)
 	})
+}
+
+// meets reports whether a break was in a stretch of time, or was seen in it.
+func (b *Break) meets(from, to time.Time, wire time.Duration) bool {
+	return !b.From.After(to) && !b.To.Add(wire).Before(from)
 }
 
 // once: an attempt is on the wire once, unless its owner ended without order after it came; again it has the

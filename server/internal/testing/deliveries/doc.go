@@ -30,6 +30,7 @@
 //	ledger.go   what receivers write down
 //	history.go  what the system says, and what was done to it
 //	audit.go    the rules about one run
+//	again.go    what excused each attempt that came twice, for people
 //	jobs.go     the rules about one job
 //	stopped.go  the rule about receivers
 //	triggers.go what sidecars of Dapr saw, by rules of their own

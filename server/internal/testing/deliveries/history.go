@@ -57,13 +57,16 @@ type Touch struct {
 	From, To time.Time // To of an unknown outcome is the end
 }
 
+// Kill is the kind of a break at which a process was ended by force.
+const Kill = "kill"
+
 // Break is something that went wrong with the system.
 type Break struct {
 	Kind     string
 	From, To time.Time
 	Ends     bool   // a term may have ended without order: its attempts in flight may come again
 	Holds    bool   // what receivers answered may have been kept on its way, and have gone on when it was over
-	Node     string // that kept it, and was in order otherwise; "" = a link
+	Node     string // that it was done to, if that is one: whoever held, or was killed; "" = a link, or several
 }
 
 // Slack is how exact the harness's times are, and what the system promises to remember.

@@ -141,7 +141,7 @@ func found(t *testing.T, b chaos.Backend, n int, flags ...string) *city {
 	defer cancel()
 	s, err := chaos.OpenStore(ctx, b.URL, partitions)
 	must(t, err)
-	c.observer = chaos.Observe(s, c.note)
+	c.observer = chaos.Observe(s, b.Stale, c.note)
 	t.Cleanup(func() { must(t, c.observer.Close()) })
 	c.nodes, err = c.Start(ctx, n)
 	must(t, err)
