@@ -125,7 +125,7 @@ func whole(name string) bool {
 }
 
 // optional are the fields of such messages that are left out when they say nothing.
-var optional = []string{"Node.skew", "JobStatus.failures"}
+var optional = []string{"Node.skew", "JobStatus.failures", "JobStatus.pending_count"}
 
 // alwaysThere are the fields of such a message that are always written: not messages, times and enums, nor
 // what is optional.
