@@ -47,6 +47,7 @@ type queue struct {
 	silent         int       // subscriptions of silent consumers
 	pinged         time.Time // when the consumers were last pinged
 	flight         int       // deliveries that have not ended
+	sharing        int       // steps of a slow start for which the queue has a share of its bound
 	awaited        int       // attempts whose completion is awaited, of all partitions of this node
 }
 
