@@ -1,8 +1,8 @@
 package brokertarget
 
 // room counts how many more messages a queue may have in flight: as many as the broker's limit leaves; while
-// the broker is away one, that tries whether it is back. What left before that is waited for all the same, but
-// does not keep the one from trying. The queue's lock guards it.
+// the broker is away one, that tries whether it is back. What left before that does not keep the one from
+// trying. The queue's lock guards it.
 type room struct {
 	limit  int // messages in flight
 	out    int // flights that have not landed

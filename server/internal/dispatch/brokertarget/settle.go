@@ -90,7 +90,8 @@ func (q *queue) land(fs []*flight) (credits int) {
 }
 
 // silence says why the next runs should wait: the time of one of the flights was over, and the broker has
-// acknowledged nothing at all since that left. "": there is no reason. taken: it has acknowledged one of them.
+// acknowledged nothing at all since that left. "": there is no reason. taken: it has acknowledged one of
+// these.
 func (q *queue) silence(fs []*flight, taken bool, now time.Time) string {
 	q.mu.Lock()
 	defer q.mu.Unlock()
