@@ -196,15 +196,14 @@ func (q *queue) wake(chunk int, n *notifications) {
 }
 
 // wakeFirst gives up to most free slots to the waiting partition with the best head.
-func (q *queue) wakeFirst(most int, n *notifications) (given int) {
-	c := q.waiting[0]
+func (q *queue) wakeFirst(most int, n *notifications) {
+	c, given := q.waiting[0], 0
 	if q.served() {
 		given = max(0, min(most, c.want, q.free()))
 	}
 	q.grant(c, given)
 	n.slots = append(n.slots, slots{c.p, q.name, given})
 	q.wait(c, 0, c.head)
-	return given
 }
 
 // add adds a subscription.

@@ -47,9 +47,9 @@ func TestAQueueThatAcknowledgesNothing(t *testing.T) {
 	s := serve(t, server.Config{Store: "memory:", Partitions: 4,
 		Targets: server.Targets{Brokers: server.Brokers{File: file, Clients: amqpClients}}})
 	c := dial(t, s)
-	put := func(name, queue string) {
+	put := func(name, queue string, timeout time.Duration) {
 		t.Helper()
-		job := carillon.Job{Name: name, Timeout: 2 * time.Second,
+		job := carillon.Job{Name: name, Timeout: timeout,
 			Target: carillon.Target{AMQP: &carillon.AMQPTarget{Broker: "b", RoutingKey: queue}}}
 		if _, err := c.PutJob(t.Context(), job); err != nil {
 			t.Fatal(err)
@@ -60,11 +60,11 @@ func TestAQueueThatAcknowledgesNothing(t *testing.T) {
 		r.Eval(t, fmt.Sprintf(`{ok, Q} = rabbit_amqqueue:lookup(rabbit_misc:r(<<"/">>, queue, <<"hung">>)),
 			{Name, _} = amqqueue:get_pid(Q), sys:%s(Name).`, what))
 	}
-	put("before", "hung")
+	put("before", "hung", 0)
 	finished(t, c, 1)
 	call("suspend")
 	for i := range jobs {
-		put(fmt.Sprint("hung/", i), "hung")
+		put(fmt.Sprint("hung/", i), "hung", 2*time.Second)
 	}
 	failures, why := 0, ""
 	eventually(t, "some have tried whether it is back", func() bool {
@@ -74,11 +74,12 @@ func TestAQueueThatAcknowledgesNothing(t *testing.T) {
 	if !strings.Contains(why, "no acknowledgement within 2s") {
 		t.Errorf("they wait: %s", why)
 	}
-	put("meanwhile", "other")
+	put("meanwhile", "other", 0)
 	if run := finished(t, c, 2)["meanwhile"]; run.Status != carillon.RunSucceeded || run.Attempt != 1 {
 		t.Errorf("of the other queue: %v after %d attempts: %v", run.Status, run.Attempt, run.Errors)
 	}
 	call("resume")
+	finished(t, c, 3) // after the pause that it is in
 	failures = 0
 	for name, run := range finished(t, c, jobs+2) {
 		failures += run.Attempt - 1
