@@ -24,7 +24,7 @@ const (
 	HoldNoConsumer    = "no_consumer"    // nobody serves its queue
 	HoldSilentWorkers = "silent_workers" // those who serve it have to give a sign of life first
 	HoldNoCredit      = "no_credit"      // those who serve it have no room
-	HoldBackoff       = "backoff"        // the HTTP host has asked for fewer requests
+	HoldBackoff       = "backoff"        // the HTTP host asked for fewer requests, or the broker takes nothing
 	HoldSlowStart     = "slow_start"     // the node has started with a backlog, and hands out little at a time
 	HoldNodeLeaving   = "node_leaving"   // the node ends, and hands out nothing more
 	HoldLimit         = "limit"          // its concurrency key has no permit left

@@ -12,10 +12,13 @@ type Consumers struct {
 	Left        time.Time // when the last one left; zero: somebody is there, nobody was, or it is forgotten
 	PausedUntil time.Time // nothing is sent to the HTTP host, or the broker, until then
 	PausedFor   string    // why, of a broker
-	Leaving     bool      // the node ends, and hands out nothing more
+	// TriesFor is why a broker gets one run at a time, which tries whether it takes more. "": it does not.
+	TriesFor string
+	Leaving  bool // the node ends, and hands out nothing more
 	// Bound is how many attempts may be in flight at the node after its start with a backlog, and Bounded how
 	// many are. 0: there is no bound.
 	Bound, Bounded int
+	Shared         bool // what is left of the bound is left to other queues
 	// Awaited is how many attempts of a broker's queue await their completion on the node or are about to leave,
 	// and MostAwaited how many may. 0: there is no bound.
 	Awaited, MostAwaited int

@@ -22,6 +22,13 @@ type Explaining interface {
 	PausedFor() string
 }
 
+// Trying is a consumer that gets one attempt at a time while it is not known whether it takes more.
+type Trying interface {
+	Explaining
+	// TriesFor says why that is so; "" if it is not. It must not call the hub.
+	TriesFor() string
+}
+
 // Look returns who takes the runs of a queue.
 func (h *Hub) Look(name delivery.Queue) delivery.Consumers {
 	h.mu.Lock()
@@ -32,6 +39,7 @@ func (h *Hub) Look(name delivery.Queue) delivery.Consumers {
 		c.Bounded = c.Bound - h.nodeRoom()
 	}
 	q := h.queues[name]
+	c.Shared = q != nil && h.slow.active && h.shares().of(q) <= 0
 	if q == nil || len(q.subscriptions) == 0 {
 		c.Left = h.departures[name]
 		return c
@@ -46,6 +54,9 @@ func (h *Hub) Look(name delivery.Queue) delivery.Consumers {
 			if e, explains := p.(Explaining); explains {
 				c.PausedFor = e.PausedFor()
 			}
+		}
+		if t, ok := s.consumer.(Trying); ok {
+			c.TriesFor = t.TriesFor()
 		}
 	}
 	return c

@@ -18,6 +18,7 @@ func (h *Hub) Offer(p delivery.Owner, lineup []delivery.Waiting) {
 	var n notifications
 	h.mu.Lock()
 	defer h.unlock(&n)
+	h.beginShares(lineup)
 	for i := range lineup {
 		w := &lineup[i]
 		if w.Slots.Served = h.draining; h.draining || h.paused[w.Queue] {
@@ -28,12 +29,27 @@ func (h *Hub) Offer(p delivery.Owner, lineup []delivery.Waiting) {
 			continue
 		}
 		q.unused = false
-		if w.Now > 0 {
-			h.slow.noteHead(h, w.Head)
-		}
-		w.Slots.N += q.give(p, w, h.nodeRoom)
+		w.Slots.N += q.give(p, w, func() int { return h.shares().of(q) })
 		w.Slots.Served, w.Slots.Durable = q.served(), q.local > 0
 		h.settle(&n, q)
+	}
+}
+
+// beginShares gives the queues of a lineup their shares of a slow start, before the first of them gets
+// anything.
+func (h *Hub) beginShares(lineup []delivery.Waiting) {
+	if h.draining || h.slow.over || !h.slow.active && !slices.ContainsFunc(lineup, h.slow.overdue) {
+		return
+	}
+	for i := range lineup {
+		w := &lineup[i]
+		if w.Now == 0 || h.paused[w.Queue] {
+			continue
+		}
+		if q := h.queue(w.Queue); q != nil {
+			h.slow.noteHead(h, w.Head)
+			q.sharing = sharingSteps
+		}
 	}
 }
 

@@ -47,6 +47,7 @@ type queue struct {
 	silent         int       // subscriptions of silent consumers
 	pinged         time.Time // when the consumers were last pinged
 	flight         int       // deliveries that have not ended
+	sharing        int       // steps of a slow start for which the queue has a share of its bound
 	awaited        int       // attempts whose completion is awaited, of all partitions of this node
 }
 
@@ -195,15 +196,14 @@ func (q *queue) wake(chunk int, n *notifications) {
 }
 
 // wakeFirst gives up to most free slots to the waiting partition with the best head.
-func (q *queue) wakeFirst(most int, n *notifications) (given int) {
-	c := q.waiting[0]
+func (q *queue) wakeFirst(most int, n *notifications) {
+	c, given := q.waiting[0], 0
 	if q.served() {
 		given = max(0, min(most, c.want, q.free()))
 	}
 	q.grant(c, given)
 	n.slots = append(n.slots, slots{c.p, q.name, given})
 	q.wait(c, 0, c.head)
-	return given
 }
 
 // add adds a subscription.

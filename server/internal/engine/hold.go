@@ -95,6 +95,10 @@ func (h *holds) inQueue(hold *partition.Hold, c delivery.Consumers) {
 		hold.Code = carillon.HoldSlowStart
 		hold.Text = fmt.Sprintf("node %q started with a backlog and has no more than %d runs in flight yet; the bound grows step by step",
 			h.cfg.Node, c.Bound)
+	case c.Shared:
+		hold.Code = carillon.HoldSlowStart
+		hold.Text = fmt.Sprintf("node %q started with a backlog and has no more than %d runs in flight yet, of which %s has its "+
+			"share; the bound grows step by step", h.cfg.Node, c.Bound, queueText(q))
 	case c.N > 0 && c.Credits == 0:
 		hold.Code, hold.Text = carillon.HoldNoCredit, noCreditText(q, c)
 	default:

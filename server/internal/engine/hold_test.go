@@ -40,6 +40,7 @@ func TestWhoServesAQueueIsWhyARunWaits(t *testing.T) {
 		return delivery.Queue{Namespace: "n", Kind: kind, Address: address}
 	}
 	mail, host := queue("worker", "mail"), queue("http", "h:80")
+	topic := queue("kafka", "events/runs")
 	app, actor := queue("dapr", "app/x"), queue("dapr", "actor/cat")
 	for _, c := range []struct {
 		queue      delivery.Queue
@@ -75,6 +76,11 @@ func TestWhoServesAQueueIsWhyARunWaits(t *testing.T) {
 		{host, delivery.Consumers{}, "starting", `it is due, and about to be handed out`},
 		{mail, delivery.Consumers{N: 1, Credits: 9, Bound: 16, Bounded: 16}, "slow_start",
 			`node "a" started with a backlog and has no more than 16 runs in flight yet; the bound grows step by step`},
+		{mail, delivery.Consumers{N: 1, Credits: 9, Bound: 16, Bounded: 15, Shared: true}, "slow_start",
+			`node "a" started with a backlog and has no more than 16 runs in flight yet, of which queue "mail" has its share; ` +
+				`the bound grows step by step`},
+		{topic, delivery.Consumers{N: 1, InFlight: 1, TriesFor: "it is away"}, "no_credit",
+			`kafka queue "events/runs" gets one run at a time until it has acknowledged one: it is away`},
 		{mail, delivery.Consumers{N: 1, Credits: 9, Bound: 16, Bounded: 15}, "starting",
 			`it is due, and about to be handed out`},
 		{mail, delivery.Consumers{Leaving: true}, "node_leaving",

@@ -51,6 +51,9 @@ func noCreditText(q delivery.Queue, c delivery.Consumers) string {
 			numbered(c.Awaited, "awaits", "await"))
 	}
 	inFlight := c.InFlight + c.InFlightElsewhere
+	if q.Broker() && c.TriesFor != "" {
+		return fmt.Sprintf("%s gets one run at a time until it has acknowledged one: %s", queueText(q), c.TriesFor)
+	}
 	if q.Broker() {
 		return fmt.Sprintf("%s has not acknowledged %s, as many as it is given at a time", queueText(q),
 			several(inFlight, "run", "runs"))

@@ -11,7 +11,9 @@ import (
 type flight struct {
 	queue    *queue
 	delivery delivery.Delivery
+	began    time.Time // when it was delivered
 	deadline time.Time // of the attempt
+	outage   int       // of the queue, when it was delivered; guarded by the queue's lock
 
 	mu        sync.Mutex
 	given     bool // to the client
@@ -27,6 +29,7 @@ type outcome struct {
 	unsent    string           // why nothing was sent; "": it was, or it is not known
 	ours      bool             // that is a matter of this node, not of the broker
 	taken     bool             // the broker has acknowledged it
+	late      bool             // its time was over, and the broker may have it
 	cancelled bool
 }
 

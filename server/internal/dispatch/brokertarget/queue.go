@@ -21,14 +21,15 @@ type queue struct {
 	broker       string // its name
 
 	mu       sync.Mutex
-	limit    int // messages in flight
-	away     bool
+	room     room
+	acked    time.Time // when the broker last acknowledged a message; zero: never
 	inline   lane
 	stored   lane      // whose payloads must be read first: nothing else waits for that
 	ended    []*flight // whose outcome has not been told yet
 	settling bool      // a goroutine does it
 	pause    time.Duration
 	until    time.Time // deliveries pause until then
+	doubt    string    // why a pause may be about to begin: nothing is sent until that is known
 	why      string
 	resumer  *time.Timer
 }
@@ -56,8 +57,11 @@ func (q *queue) Deliver(ds []delivery.Delivery) bool {
 	now := time.Now()
 	fs := make([]*flight, len(ds))
 	for i := range ds {
-		fs[i] = &flight{queue: q, delivery: ds[i], deadline: now.Add(timeoutOf(&ds[i]))}
+		fs[i] = &flight{queue: q, delivery: ds[i], began: now, deadline: now.Add(timeoutOf(&ds[i]))}
 	}
+	q.mu.Lock()
+	q.room.leave(fs) // before they can end; who leaves gets no more, so that nothing need be taken back
+	q.mu.Unlock()
 	if !q.transport.flights.Start(fs) {
 		return false
 	}
@@ -118,10 +122,14 @@ func (q *queue) send(l *lane) {
 		if time.Now().Before(q.until) {
 			why = q.why
 		}
+		doubted := why == "" && q.doubt != ""
+		if doubted {
+			why = q.doubt
+		}
 		q.mu.Unlock()
 		if why != "" {
 			for _, f := range fs {
-				f.finish(outcome{unsent: why})
+				f.finish(outcome{unsent: why, ours: doubted})
 			}
 			continue
 		}
@@ -235,6 +243,7 @@ func (q *queue) judge(f *flight, err error) (o outcome) {
 	case q.transport.stop.Err() != nil:
 		r.Message = errStopped.Error()
 	case errors.Is(err, context.DeadlineExceeded) || !time.Now().Before(f.deadline):
+		o.late = true
 		r.Message = late(timeoutOf(&f.delivery))
 	default:
 		r.Message = clipped(err.Error()) + ": the broker may have it"

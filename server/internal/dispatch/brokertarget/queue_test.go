@@ -129,7 +129,7 @@ func TestAnUnknownBroker(t *testing.T) {
 	})
 }
 
-// TestAClientThatSaysNothing: the attempt fails when its time is over, and its slot is free.
+// TestAClientThatSaysNothing: the attempts fail when their time is over, and one tries what comes next.
 func TestAClientThatSaysNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		silent := func(context.Context, []broker.Message, func(int, error)) {}
@@ -146,7 +146,12 @@ func TestAClientThatSaysNothing(t *testing.T) {
 		if one.Permanent || one.Message != "timeout: no acknowledgement within 1m, the broker may have it" {
 			t.Errorf("%+v", one.Result)
 		}
-		if n := r.room(); n != inFlight {
+		if n := r.room(); n != 0 {
+			t.Errorf("there is room for %d at once", n)
+		}
+		<-time.After(firstPause)
+		synctest.Wait()
+		if n := r.room(); n != 1 {
 			t.Errorf("there is room for %d afterwards", n)
 		}
 		r.close()

@@ -1,6 +1,7 @@
 package brokertarget
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/carillonhq/carillon/server/internal/delivery"
@@ -12,6 +13,9 @@ func (q *queue) settleLater(f *flight) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.ended = append(q.ended, f)
+	if q.silent(f) {
+		q.doubt = silence(timeoutOf(&f.delivery))
+	}
 	if !q.settling {
 		q.settling = true
 		q.transport.work.Go(q.settle)
@@ -56,12 +60,13 @@ func (q *queue) tell(fs []*flight) {
 			reports = append(reports, r)
 		}
 	}
-	change := 0
+	now := time.Now()
+	why = cmp.Or(why, q.silence(fs, taken, now))
 	if why != "" {
-		change = q.slowDown(why, time.Now(), taken)
+		q.slowDown(why, now, taken)
 		q.subscription.Hold(q.held) // before the runs are due again
 	} else if taken {
-		change = q.speedUp()
+		q.speedUp()
 	}
 	sink := q.subscription.Sink()
 	if len(reports) > 0 {
@@ -70,37 +75,67 @@ func (q *queue) tell(fs []*flight) {
 	if len(unsent) > 0 {
 		sink.Undelivered(unsent)
 	}
-	q.subscription.Done(len(fs), len(fs)+change)
+	q.subscription.Done(len(fs), q.land(fs))
 	q.transport.flights.Land(fs...)
 }
 
+// land ends flights, and returns how many credits the queue gets.
+func (q *queue) land(fs []*flight) (credits int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.ended) == 0 {
+		q.doubt = ""
+	}
+	return q.room.land(fs)
+}
+
+// silence says why the next runs should wait: the time of one of the flights was over, and the broker has
+// acknowledged nothing at all since that left. "": there is no reason. taken: it has acknowledged one of
+// these.
+func (q *queue) silence(fs []*flight, taken bool, now time.Time) string {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if taken {
+		q.acked = now
+		return ""
+	}
+	for _, f := range fs {
+		if q.silent(f) {
+			return silence(timeoutOf(&f.delivery))
+		}
+	}
+	return ""
+}
+
+// silent reports whether a flight shows that the broker takes messages and acknowledges none. It may have the
+// flight's, so that attempt has failed; but those that wait would fail in the same way. What left before the
+// broker was found away says nothing of it after that. q.mu is held.
+func (q *queue) silent(f *flight) bool {
+	return f.outcome.late && !q.acked.After(f.began) && !q.room.before(f)
+}
+
 // slowDown begins or extends the pause, once for all runs that were under way together. After it, one run
-// tries whether the broker is there; or all go on, if the broker has taken some of them. It returns the
-// change of the limit.
-func (q *queue) slowDown(why string, now time.Time, taken bool) (change int) {
-	change, gone := q.beginPause(why, now, taken)
+// tries whether the broker is there; or all go on, if the broker has taken some of them.
+func (q *queue) slowDown(why string, now time.Time, taken bool) {
+	gone := q.beginPause(why, now, taken)
 	if t := q.transport; gone { // not under the lock: a log that is stuck must not hold up the hub
 		t.options.Log.Warn("a broker gets nothing at present: runs wait", "kind", t.kind, "broker", q.broker,
 			"queue", q.subscription.Queue().Address, "reason", why)
 	}
-	return change
 }
 
 // beginPause is slowDown; gone: it is the first pause.
-func (q *queue) beginPause(why string, now time.Time, taken bool) (change int, gone bool) {
+func (q *queue) beginPause(why string, now time.Time, taken bool) (gone bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if now.Before(q.until) {
-		return 0, false
+		return false
 	}
 	pause := firstPause
 	if !taken {
 		q.pause = min(max(firstPause, 2*q.pause), lastPause)
 		pause = q.pause
-		if gone = !q.away; gone {
-			q.away = true
-			change = 1 - q.limit
-		}
+		gone = q.room.shut()
 	}
 	q.why = why
 	q.until = now.Add(pause)
@@ -110,25 +145,21 @@ func (q *queue) beginPause(why string, now time.Time, taken bool) (change int, g
 		q.resumer.Reset(pause)
 	}
 	q.transport.pausing(q, true)
-	return change, gone
+	return gone
 }
 
-// speedUp notes that the broker has taken a message. It returns the change of the limit.
-func (q *queue) speedUp() (change int) {
+// speedUp gives the queue all its room, since the broker has taken a message.
+func (q *queue) speedUp() {
 	t := q.transport
 	limit := t.set.inFlight(t.kind, q.broker)
 	q.mu.Lock()
-	before, back := q.limit, q.away
-	if back {
-		before = 1
-	}
-	q.away, q.pause, q.limit = false, 0, limit
+	q.pause = 0
+	back := q.room.open(limit)
 	q.mu.Unlock()
 	if back { // not under the lock: a log that is stuck must not hold up the hub
 		t.options.Log.Info("a broker is back", "kind", t.kind, "broker", q.broker,
 			"queue", q.subscription.Queue().Address)
 	}
-	return limit - before
 }
 
 // resume ends the pause: at its end, or at once.
@@ -170,5 +201,15 @@ func (q *queue) PausedUntil() time.Time {
 func (q *queue) PausedFor() string {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	return q.why
+}
+
+// TriesFor implements [dispatch.Trying].
+func (q *queue) TriesFor() string {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if !q.room.away {
+		return ""
+	}
 	return q.why
 }

@@ -87,7 +87,7 @@ func New(kind string, set *Set, o Options) *Transport {
 func (t *Transport) Open(name delivery.Queue, s *dispatch.Subscription) (dispatch.Consumer, int) {
 	broker, _, _ := strings.Cut(name.Address, "/")
 	limit := t.set.inFlight(t.kind, broker)
-	return &queue{transport: t, subscription: s, broker: broker, limit: limit}, limit
+	return &queue{transport: t, subscription: s, broker: broker, room: newRoom(limit)}, limit
 }
 
 // Refuses implements [dispatch.Refuser].
@@ -177,5 +177,10 @@ func tooLarge(size int64) string {
 
 // late is the message of an attempt whose time is over.
 func late(timeout time.Duration) string {
-	return fmt.Sprintf("timeout: no acknowledgement within %s, the broker may have it", schedule.Brief(timeout))
+	return fmt.Sprintf("timeout: %s, the broker may have it", silence(timeout))
+}
+
+// silence says that nothing was acknowledged.
+func silence(timeout time.Duration) string {
+	return "no acknowledgement within " + schedule.Brief(timeout)
 }
