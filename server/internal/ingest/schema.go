@@ -75,7 +75,7 @@ func Schema() ([]byte, error) {
 		"allOf": []any{
 			object{"not": object{"allOf": []any{having("data", notNull), having("data_base64", notNull)}}},
 			object{
-				"if":   object{"anyOf": []any{having("data", notNull), having("data_base64", notNull)}},
+				"if": object{"anyOf": []any{having("data", notNull), having("data_base64", notNull)}},
 				"then": object{"properties": object{
 					dataType: object{"type": []string{"string", "null"}, "pattern": jsonType}}},
 			},
