@@ -37,44 +37,47 @@ const (
 	doneType   = `, "type": "com.carillonhq.run.complete"`
 )
 
+// wrongEvents are events, and the field and a part of the text of the error.
+var wrongEvents = []struct {
+	d     *broker.Delivery
+	field string
+	text  string
+}{
+	{&broker.Delivery{}, "specversion", "no CloudEvent"},
+	{&broker.Delivery{ContentType: ";"}, "content-type", "no media type"},
+	{&broker.Delivery{ContentType: "application/cloudevents-batch+json"}, "content-type", "one event"},
+	{&broker.Delivery{ContentType: "application/cloudevents+json", Data: []byte("[]")}, "", "no JSON object"},
+	{&broker.Delivery{ContentType: "application/cloudevents+json", Data: []byte("{\"\xff\": 1}")}, "", "UTF-8"},
+	{whole(`, "id": ""`), "id", "missing"},
+	{whole(`, "source": null`), "source", "missing"},
+	{whole(`, "specversion": "0.3"`), "specversion", "not 1.0"},
+	{whole(``), "type", "missing"},
+	{whole(`, "type": {}`), "type", "a text"},
+	{whole(`, "type": "x"`), "type", "is not one of"},
+	{whole(putType), "data", "missing"},
+	{whole(putType + `, "data": ` + aJob + `, "data_base64": "e30="`), "data_base64", "one of them"},
+	{whole(putType + `, "data_base64": "?"`), "data_base64", "base64"},
+	{whole(putType + `, "data": ` + aJob + `, "datacontenttype": "text/plain"`), "datacontenttype", "JSON"},
+	{whole(putType + `, "data": {"name": "b"}`), "name", "not the event's subject"},
+	{whole(putType + `, "data": {"namespace": "b"}`), "namespace", `not "shop"`},
+	{whole(putType + `, "data": {"due_time": 1}`), "due_time", ""},
+	{whole(putType + `, "time": "noon"`), "time", "no time"},
+	{whole(putType + `, "ifgeneration": 0`), "ifgeneration", "no number"},
+	{whole(`, "type": "com.carillonhq.job.put", "data": ` + aJob), "subject", "missing"},
+	{whole(createType + `, "subject": "a", "data": ` + aJob + `, "ifgeneration": 2`), "ifgeneration", "only"},
+	{whole(deleteType + `, "subject": "a", "data": {"x": 1}`), "data", "has none"},
+	{whole(deleteType), "subject", "missing"},
+	{whole(`, "type": "com.carillonhq.job.trigger", "subject": "a", "data": {"overlap": "x"}`), "overlap", ""},
+	{whole(doneType + `, "data": {}`), "token", "missing"},
+	{whole(doneType + `, "data": {"token": "t"}`), "outcome", ""},
+	{whole(doneType + `, "subject": "r", "data": {"token": "t", "id": "s"}`), "id", "subject"},
+	{headers("text/plain", "x", "type", JobPut, "subject", "a"), "content-type", "must be JSON"},
+	{headers("", "", "type", JobPut, "type", JobPut), "type", "twice"},
+	{headers("", "", "type", strings.Repeat("x", maxAttribute+1)), "type", "longer"},
+}
+
 func TestWrongEventsSayWhatIsWrong(t *testing.T) {
-	for _, c := range []struct {
-		d     *broker.Delivery
-		field string
-		text  string
-	}{
-		{&broker.Delivery{}, "specversion", "no CloudEvent"},
-		{&broker.Delivery{ContentType: ";"}, "content-type", "no media type"},
-		{&broker.Delivery{ContentType: "application/cloudevents-batch+json"}, "content-type", "one event"},
-		{&broker.Delivery{ContentType: "application/cloudevents+json", Data: []byte("[]")}, "", "no JSON object"},
-		{&broker.Delivery{ContentType: "application/cloudevents+json", Data: []byte("{\"\xff\": 1}")}, "", "UTF-8"},
-		{whole(`, "id": ""`), "id", "missing"},
-		{whole(`, "source": null`), "source", "missing"},
-		{whole(`, "specversion": "0.3"`), "specversion", "not 1.0"},
-		{whole(``), "type", "missing"},
-		{whole(`, "type": {}`), "type", "a text"},
-		{whole(`, "type": "x"`), "type", "is not one of"},
-		{whole(putType), "data", "missing"},
-		{whole(putType + `, "data": {}, "data_base64": "e30="`), "data_base64", "one of them"},
-		{whole(putType + `, "data_base64": "?"`), "data_base64", "base64"},
-		{whole(putType + `, "data": {}, "datacontenttype": "text/plain"`), "datacontenttype", "JSON"},
-		{whole(putType + `, "data": {"name": "b"}`), "name", "not the event's subject"},
-		{whole(putType + `, "data": {"namespace": "b"}`), "namespace", `not "shop"`},
-		{whole(putType + `, "data": {"due_time": 1}`), "due_time", ""},
-		{whole(putType + `, "time": "noon"`), "time", "no time"},
-		{whole(putType + `, "ifgeneration": 0`), "ifgeneration", "no number"},
-		{whole(`, "type": "com.carillonhq.job.put", "data": {}`), "subject", "missing"},
-		{whole(createType + `, "subject": "a", "data": {}, "ifgeneration": 2`), "ifgeneration", "only"},
-		{whole(deleteType + `, "subject": "a", "data": {"x": 1}`), "data", "has none"},
-		{whole(deleteType), "subject", "missing"},
-		{whole(`, "type": "com.carillonhq.job.trigger", "subject": "a", "data": {"overlap": "x"}`), "overlap", ""},
-		{whole(doneType + `, "data": {}`), "token", "missing"},
-		{whole(doneType + `, "data": {"token": "t"}`), "outcome", ""},
-		{whole(doneType + `, "subject": "r", "data": {"token": "t", "id": "s"}`), "id", "subject"},
-		{headers("text/plain", "x", "type", JobPut, "subject", "a"), "content-type", "must be JSON"},
-		{headers("", "", "type", JobPut, "type", JobPut), "type", "twice"},
-		{headers("", "", "type", strings.Repeat("x", maxAttribute+1)), "type", "longer"},
-	} {
+	for _, c := range wrongEvents {
 		e, err := parse(c.d)
 		if err == nil {
 			_, err = config().command(e, time.Time{}, now)

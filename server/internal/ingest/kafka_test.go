@@ -103,6 +103,8 @@ func startKafka(t testing.TB) *kind {
 	t.Helper()
 	cert, key, roots := realserver.Authority(t)
 	s := realserver.NewKafka(t, cert, key)
+	linked := linkTo(t, s.LinkedAddress())
+	s.Behind = linked.Address()
 	s.Up(t)
 	options := func(b broker.Settings) kafka.Options { return kafka.Options{Addresses: b.Addresses} }
 	k := &kind{settings: broker.Settings{Kind: "kafka", Addresses: []string{s.Address()}, InFlight: 64},
@@ -113,7 +115,7 @@ func startKafka(t testing.TB) *kind {
 		source: func(b broker.Settings, of broker.Subscription) (broker.Source, error) {
 			return kafka.NewSource(options(b), of)
 		},
-		crash: s.Crash, up: s.Up,
+		crash: s.Crash, up: s.Up, linked: linked,
 		stranger: func(_ broker.Settings, of broker.Subscription) (broker.Source, error) {
 			return kafka.NewSource(kafka.Options{Addresses: []string{s.SecureAddress()}, TLS: &tls.Config{RootCAs: roots},
 				Mechanism: kafka.Plain, User: realserver.KafkaStranger, Password: realserver.KafkaPassword}, of)

@@ -29,6 +29,7 @@ func onOneBroker(t *testing.T, k *kind) {
 		{"a topic is made later", aTopicThatIsMadeLater, ""},
 		{"a topic may not be read", aTopicThatMayNotBeRead, ""},
 		{"two nodes share the messages", twoNodesShareTheMessages, ""},
+		{"the network is cut", theNetworkIsCut, "nats amqp redis kafka"},
 		{"a broker that dies loses nothing", aBrokerThatDiesLosesNothing, "kafka amqp"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -16,6 +16,7 @@ import (
 	"github.com/carillonhq/carillon/server/internal/ingest"
 	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/internal/server"
+	"github.com/carillonhq/carillon/server/internal/testing/link"
 	"github.com/carillonhq/carillon/server/internal/testing/realserver"
 	"github.com/carillonhq/carillon/server/store"
 	_ "github.com/carillonhq/carillon/server/store/memory"
@@ -33,6 +34,8 @@ type kind struct {
 	read func(t testing.TB, name string, n int) []*broker.Delivery
 	// crash ends the broker at once, and up starts it again.
 	crash, up func(t testing.TB)
+	// linked leads to a broker that tells clients where it is. nil: any link does.
+	linked *link.Link
 	// stranger is a source for a user who may not read until allow is called.
 	stranger broker.NewSource
 	allow    func(t testing.TB, topic string)

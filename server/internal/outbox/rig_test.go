@@ -107,6 +107,7 @@ func TestOnOneServer(t *testing.T) {
 		"a put is stored once its transaction commits": aPutIsStoredOnceItsTransactionCommits,
 		"wrong input is refused by the function":       wrongInputIsRefusedByTheFunction,
 		"what is right is taken":                       whatIsRightIsTaken,
+		"it refuses what the description refuses":      itRefusesWhatTheDescriptionRefuses,
 		"what only the node knows is rejected":         whatOnlyTheNodeKnowsIsRejected,
 		"commands of a name wait for each other":       commandsOfANameWaitForEachOther,
 		"many commits notify nobody":                   manyCommitsNotifyNobody,

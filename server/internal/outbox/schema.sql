@@ -112,7 +112,67 @@ $$;
 CREATE OR REPLACE FUNCTION carillon.outbox_fields() RETURNS jsonb
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $fields$ SELECT '{{FIELDS}}'::pg_catalog.jsonb $fields$;
 
--- The names and the types of what an object holds.
+-- What the API's description says of a text: its size, its pattern.
+CREATE OR REPLACE FUNCTION carillon.outbox_check_text(field text, value text, rules jsonb) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+  IF rules ? 'n' AND value = '' THEN
+    PERFORM carillon.outbox_refuse(field, 'it is missing');
+  ELSIF octet_length(value) > (rules ->> 'l')::int THEN
+    PERFORM carillon.outbox_too_large(field, octet_length(value), (rules ->> 'l')::int);
+  ELSIF value !~ (rules ->> 'p') THEN
+    PERFORM carillon.outbox_refuse(field, rules ->> 's');
+  END IF;
+END
+$$;
+
+-- What it says of a value of any type.
+CREATE OR REPLACE FUNCTION carillon.outbox_check_value(field text, value jsonb, rules jsonb) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+  n    bigint;
+  item record;
+BEGIN
+  CASE jsonb_typeof(value)
+  WHEN 'array' THEN
+    n := jsonb_array_length(value);
+    IF n > (rules ->> 'c')::int THEN
+      PERFORM carillon.outbox_refuse(field, format('%s are more than %s', n, rules ->> 'c'));
+    ELSIF rules ? 'd' AND n > (SELECT count(DISTINCT e) FROM jsonb_array_elements(value) AS e) THEN
+      PERFORM carillon.outbox_refuse(field, 'it has one of them twice');
+    END IF;
+    IF rules ? 'v' THEN
+      FOR item IN SELECT * FROM jsonb_array_elements_text(value) WITH ORDINALITY AS e (value, at) LOOP
+        PERFORM carillon.outbox_check_text(format('%s[%s]', field, item.at - 1), item.value, rules -> 'v');
+      END LOOP;
+    END IF;
+  WHEN 'object' THEN
+    n := (SELECT count(*) FROM jsonb_object_keys(value));
+    IF n > (rules ->> 'c')::int THEN
+      PERFORM carillon.outbox_refuse(field, format('%s are more than %s', n, rules ->> 'c'));
+    END IF;
+    IF rules ?| '{k,v}' THEN
+      FOR item IN SELECT * FROM jsonb_each_text(value) LOOP
+        PERFORM carillon.outbox_check_text(field || '.' || left(item.key, 64), item.key, rules -> 'k');
+        PERFORM carillon.outbox_check_text(field || '.' || left(item.key, 64), item.value, rules -> 'v');
+      END LOOP;
+    END IF;
+  WHEN 'boolean', 'null' THEN
+    NULL;
+  ELSE
+    IF rules ?| '{min,max}' THEN
+      IF (value #>> '{}')::numeric < (rules ->> 'min')::numeric OR (value #>> '{}')::numeric > (rules ->> 'max')::numeric THEN
+        PERFORM carillon.outbox_refuse(field, format('%s is out of range: at least %s%s', left(value #>> '{}', 64),
+          rules ->> 'min', ', at most ' || (rules ->> 'max')));
+      END IF;
+    ELSE
+      PERFORM carillon.outbox_check_text(field, value #>> '{}', rules);
+    END IF;
+  END CASE;
+END
+$$;
+
+-- The names, the types and the values of what an object holds.
 CREATE OR REPLACE FUNCTION carillon.outbox_check_object(path text, object jsonb, fields jsonb, of text)
 RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
@@ -163,7 +223,8 @@ BEGIN
         PERFORM carillon.outbox_refuse(path || k, 'must be a number');
       END IF;
     WHEN 'integer', 'natural' THEN
-      IF has NOT IN ('number', 'string') OR (v #>> '{}') !~ '^-?[0-9]+(\.0*)?$' THEN
+      IF has NOT IN ('number', 'string') OR (v #>> '{}') !~ (CASE has WHEN 'string' THEN '^-?[0-9]+$'
+          ELSE '^-?[0-9]+(\.0*)?$' END) THEN
         PERFORM carillon.outbox_refuse(path || k, 'must be a whole number');
       ELSIF type = 'natural' AND (v #>> '{}') LIKE '-%' THEN
         PERFORM carillon.outbox_refuse(path || k, format('%s is negative', left(v #>> '{}', 64)));
@@ -192,6 +253,14 @@ BEGIN
     ELSE
       PERFORM carillon.outbox_check_object(path || k || '.', v, fields, type);
     END CASE;
+    IF f ? 'r' THEN
+      PERFORM carillon.outbox_check_value(path || k, v, f -> 'r');
+    END IF;
+  END LOOP;
+  FOR k IN SELECT jsonb_array_elements_text(fields -> ('needed of ' || of)) LOOP
+    IF NOT k = ANY (seen) THEN
+      PERFORM carillon.outbox_refuse(path || k, 'it is missing');
+    END IF;
   END LOOP;
 END
 $$;
@@ -264,6 +333,13 @@ BEGIN
       PERFORM carillon.outbox_refuse(at || 'target.http.url', 'it must begin with http:// or https://, and have a host');
     END IF;
   END IF;
+  IF job -> 'payload' NOT IN ('null', '""') AND coalesce(job -> 'data', nullif(job -> 'data_base64', 'null'),
+      nullif(job -> 'dataBase64', 'null')) IS NOT NULL THEN
+    PERFORM carillon.outbox_refuse(at || 'payload', 'data is given, too; give one of them');
+  END IF;
+  IF coalesce(job -> 'repeats', '0') NOT IN ('null', '0', '"0"') AND coalesce(job ->> 'schedule', '') = '' THEN
+    PERFORM carillon.outbox_refuse(at || 'repeats', 'only a job with a schedule has repeats; give a schedule or leave it out');
+  END IF;
   IF starts_with(name, 'dapr/') AND target -> 'dapr' IS NULL THEN
     PERFORM carillon.outbox_refuse(at || 'name',
       format('"%s" begins with "dapr/", which is kept for jobs with a target of kind dapr', left(name, 64)));
@@ -279,11 +355,11 @@ BEGIN
   END IF;
   said := coalesce(job ->> 'data_base64', job ->> 'dataBase64');
   IF said IS NOT NULL THEN
-    size := octet_length(rtrim(said, '=')) * 3 / 4;
-    IF said !~ E'^[A-Za-z0-9+/_\r\n-]*[=\r\n]*$' THEN
+    size := octet_length(rtrim(translate(said, E'\r\n', ''), '='));
+    IF said !~ E'^[A-Za-z0-9+/_\r\n-]*[=\r\n]*$' OR size % 4 = 1 OR size % 4 = 0 AND position('=' IN said) > 0 THEN
       PERFORM carillon.outbox_refuse(at || 'data_base64', 'not base64');
-    ELSIF size > max_data THEN
-      PERFORM carillon.outbox_too_large(at || 'data', size, max_data);
+    ELSIF size * 3 / 4 > max_data THEN
+      PERFORM carillon.outbox_too_large(at || 'data', size * 3 / 4, max_data);
     END IF;
   END IF;
   IF job ?| '{metadata,labels}' THEN
@@ -331,20 +407,23 @@ LANGUAGE sql STABLE AS $$
     AND (job -> 'target' = jsonb_build_object('worker', jsonb_build_object('queue', job #> '{target,worker,queue}'))
         AND jsonb_typeof(job #> '{target,worker,queue}') = 'string'
         AND octet_length(job #>> '{target,worker,queue}') BETWEEN 1 AND 512
+        AND job #>> '{target,worker,queue}' !~ E'[\\u0001-\\u001f\\u007f-\\u009f]'
       OR job -> 'target' = jsonb_build_object('http', jsonb_build_object('url', job #> '{target,http,url}'))
         AND jsonb_typeof(job #> '{target,http,url}') = 'string'
-        AND job #>> '{target,http,url}' ~ '^https?://[^/]')
+        AND job #>> '{target,http,url}' ~ '^https?://[^/]' AND octet_length(job #>> '{target,http,url}') <= 8192)
+    AND {{RULES}}
+    AND NOT (job ? 'payload' AND job ?| '{data,data_base64}')
     AND CASE WHEN job ? 'name' THEN octet_length(job ->> 'name') <= 512 AND NOT starts_with(job ->> 'name', 'dapr/')
         AND job ->> 'name' ~ '^[A-Za-z0-9_-]+([/.][A-Za-z0-9_-]+)*$' ELSE true END
     AND CASE WHEN job ? 'namespace' THEN job ->> 'namespace' ~ '^[a-zA-Z0-9-]{1,63}$' ELSE true END
     AND CASE WHEN job ? 'data_base64' THEN NOT job ? 'data' AND octet_length(job ->> 'data_base64') * 3::bigint / 4 <= max_data
         AND job ->> 'data_base64' ~ '^[A-Za-z0-9+/_-]*=*$'
+        AND octet_length(rtrim(job ->> 'data_base64', '=')) % 4 > (position('=' IN job ->> 'data_base64') > 0)::int - 1
+        AND octet_length(rtrim(job ->> 'data_base64', '=')) % 4 <> 1
       WHEN job ? 'data' THEN octet_length((job -> 'data')::text) <= max_data ELSE true END
     AND CASE WHEN job ?| '{overlap,misfire,dst,priority}' THEN coalesce(job ->> 'overlap', 'serial') = 'serial'
         AND coalesce(job ->> 'misfire', 'latest') = 'latest' AND coalesce(job ->> 'dst', 'safe') = 'safe'
         AND coalesce(job ->> 'priority', 'normal') = 'normal' ELSE true END
-    AND CASE WHEN job ? 'schedule' THEN octet_length(job ->> 'schedule') <= 1024 ELSE true END
-    AND CASE WHEN job ? 'note' THEN octet_length(job ->> 'note') <= 4096 ELSE true END
     AND pg_column_size(job) <= max_data::bigint * 2 + 1048576
   ELSE false END
 $$;
@@ -498,7 +577,8 @@ $$;
 REVOKE ALL ON FUNCTION carillon.put_job(jsonb), carillon.put_jobs(jsonb), carillon.delete_job(text, text),
   carillon.retry_rejects(uuid[]),
   carillon.outbox_add(uuid, text, text, jsonb), carillon.outbox_refuse(text, text), carillon.outbox_fields(),
-  carillon.outbox_check_object(text, jsonb, jsonb, text), carillon.outbox_too_large(text, bigint, bigint),
+  carillon.outbox_check_object(text, jsonb, jsonb, text), carillon.outbox_check_text(text, text, jsonb),
+  carillon.outbox_check_value(text, jsonb, jsonb), carillon.outbox_too_large(text, bigint, bigint),
   carillon.outbox_wake(carillon.outbox_settings),
   carillon.outbox_check_key(text, text, text), carillon.outbox_check_job(text, jsonb, text, int),
   carillon.outbox_plain(jsonb, int), carillon.outbox_check(text, jsonb, int) FROM PUBLIC;

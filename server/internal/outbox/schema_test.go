@@ -84,6 +84,25 @@ var wrong = []struct{ job, field, says string }{
 	{`{"target": {"http": {"url": 1}}}`, "target.http.url", "must be a string"},
 	{`{"data": 1, "dataBase64": "AA=="}`, "data", "given twice"},
 	{`{"name": "a\n"}`, "name", "not printable"},
+	{`{"target": {"kafka": {}}}`, "target.kafka.cluster", "missing"},
+	{`{"target": {"kafka": {"cluster": "c", "topic": ""}}}`, "target.kafka.topic", "missing"},
+	{`{"target": {"amqp": {"broker": "a b"}}}`, "target.amqp.broker", "does not match"},
+	{`{"target": {"nats": {"server": "n"}}}`, "target.nats.subject", "missing"},
+	{`{"target": {"redis": {"server": "r", "stream": "` + strings.Repeat("s", 256) + `"}}}`, "target.redis.stream", "more than 255"},
+	{`{"target": {"http": {"url": "http://x", "method": "TRACE"}}}`, "target.http.method", "is not one of POST"},
+	{`{"target": {"http": {"url": "http://x", "headers": {"a b": "c"}}}}`, "target.http.headers.a b", "not a header's name"},
+	{`{"timeout": "abc"}`, "timeout", "no duration such as"},
+	{`{"failure_policy": {"constant": {"interval": "1"}}}`, "failure_policy.constant.interval", "no duration such as"},
+	{`{"failure_policy": {"schedule": {}}}`, "failure_policy.schedule.cron", "missing"},
+	{`{"failure_policy": {"pause_after": 65536}}`, "failure_policy.pause_after", "out of range: at least 0, at most 65535"},
+	{`{"concurrency_key": "` + strings.Repeat("k", 257) + `"}`, "concurrency_key", "257 bytes are more than 256"},
+	{`{"concurrencyKey": "a\u0001"}`, "concurrencyKey", "not printable"},
+	{`{"depends_on": ["b", "b"]}`, "depends_on", "twice"},
+	{`{"depends_on": [""]}`, "depends_on[0]", "missing"},
+	{`{"history": {"runs": "-2"}}`, "history.runs", "out of range"},
+	{`{"repeats": "3.0", "schedule": "@daily"}`, "repeats", "whole number"},
+	{`{"repeats": 2}`, "repeats", "only a job with a schedule"},
+	{`{"payload": "x"}`, "payload", "no reference to a payload"},
 }
 
 const rightJob = `{"name": "a/b", "due_time": "1h", "target": {"worker": {"queue": "q"}}}`
@@ -160,6 +179,8 @@ var right = []string{
 	`{"failure_policy": {"exponential": {"initial": "1s", "factor": 2.5, "max_retries": 3}, "on_exhausted": "drop"}}`,
 	`{"failurePolicy": {"drop": {}}}`, `{"priority": "critical", "concurrency_key": "k", "paused": true, "note": "n"}`,
 	`{"history": {"runs": 5, "keep": "1h", "no_results": true}}`, `{"labels": {"a": "b"}, "metadata": {"x": "y"}}`,
+	`{"timeout": " 1.5s ", "jitter": "PT1M", "lease": "+.5m"}`,
+	`{"history": {"runs": "5"}}`,
 	`{"depends_on": ["other"]}`, `{"repeats": 3.0, "schedule": "@daily"}`, `{"status": {"generation": 7}}`,
 }
 

@@ -16,12 +16,12 @@ import (
 const Version = 1
 
 //go:embed schema.sql
-var schema string
+var script string
 
 // Script returns the SQL that makes the tables and functions, for a tool that applies migrations.
 func Script() string {
 	return strings.NewReplacer("{{VERSION}}", strconv.Itoa(Version), "{{FIELDS}}", fields(), "{{STRINGS}}",
-		strings.Join(stringFields(), ",")).Replace(schema)
+		strings.Join(stringFields(), ","), "{{RULES}}", plainRules()).Replace(script)
 }
 
 // stringFields returns the members of a job that are strings, by their first names.
@@ -45,17 +45,32 @@ type field struct {
 	Name  string   `json:"f"`           // of the field, which has two names
 	OneOf bool     `json:"o,omitempty"` // only one of these may be given
 	Words []string `json:"w,omitempty"` // of an enum
+	Rules *rules   `json:"r,omitempty"`
 }
 
 // fields returns what a job in JSON may hold, in JSON: the members of each object by the name of its type.
 func fields() string {
 	all := map[string]map[string]field{}
 	describe(all, (*pb.Job)(nil).ProtoReflect().Descriptor())
-	text, err := json.Marshal(all)
+	types, schemas := map[string]any{}, readSchemas()
+	for name, members := range all {
+		said := schemas[name+"Input"]
+		for spelling, f := range members {
+			if f.Name != "data" {
+				f.Rules = said.rulesOf(name, f.Name)
+			}
+			members[spelling] = f
+		}
+		types[name] = members
+		if name != "Job" && len(said.Required) > 0 { // a job's target is checked on its own
+			types["needed of "+name] = said.Required
+		}
+	}
+	text, err := json.Marshal(types)
 	if err != nil {
 		panic(err) // texts and booleans can be encoded
 	}
-	return string(text)
+	return strings.ReplaceAll(string(text), "'", "''")
 }
 
 func describe(all map[string]map[string]field, md protoreflect.MessageDescriptor) {
