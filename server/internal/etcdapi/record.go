@@ -53,7 +53,7 @@ func readsOnly(m proto.Message) bool {
 }
 
 // named is a request with the namespace and the name in Carillon of what it is about: of a transaction what
-// its first operation is about, and the namespace if it is that of all.
+// the first operation is about that changes something, and the namespace if it is that of all of those.
 func named(m proto.Message) access.Named {
 	about := access.Named{Message: m}
 	switch m := m.(type) {
@@ -62,15 +62,19 @@ func named(m proto.Message) access.Named {
 	case *pb.DeleteRangeRequest:
 		about.Namespace, about.Resource = nameFor(spanOf(m.GetKey(), m.GetRangeEnd()))
 	case *pb.TxnRequest:
-		for i, op := range m.GetSuccess() {
+		first := true
+		for _, op := range slices.Concat(m.GetSuccess(), m.GetFailure()) {
 			var of access.Named
-			if put := op.GetRequestPut(); put != nil {
-				of = named(put)
-			} else if deleted := op.GetRequestDeleteRange(); deleted != nil {
-				of = named(deleted)
+			switch {
+			case op.GetRequestPut() != nil:
+				of = named(op.GetRequestPut())
+			case op.GetRequestDeleteRange() != nil:
+				of = named(op.GetRequestDeleteRange())
+			default:
+				continue // it reads
 			}
-			if i == 0 {
-				about.Namespace, about.Resource = of.Namespace, of.Resource
+			if first {
+				about.Namespace, about.Resource, first = of.Namespace, of.Resource, false
 			} else if about.Namespace != of.Namespace {
 				about.Namespace = ""
 			}

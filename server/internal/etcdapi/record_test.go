@@ -169,7 +169,9 @@ func TestATransactionOfSeveralNamespacesIsOfNone(t *testing.T) {
 		return &pb.RequestOp{Request: &pb.RequestOp_RequestPut{RequestPut: &pb.PutRequest{
 			Key: []byte("dapr/jobs/app||" + namespace + "||a||n")}}}
 	}
-	for want, ops := range map[string][]*pb.RequestOp{"ns": {put("ns"), put("ns")}, "": {put("ns"), put("other")}} {
+	reads := &pb.RequestOp{Request: &pb.RequestOp_RequestRange{RequestRange: &pb.RangeRequest{Key: []byte("dapr/jobs/x")}}}
+	for want, ops := range map[string][]*pb.RequestOp{"ns": {reads, put("ns"), put("ns"), reads},
+		"": {put("ns"), reads, put("other")}} {
 		if about := named(&pb.TxnRequest{Success: ops}); about.Namespace != want || about.Resource != "dapr/app/a/n" {
 			t.Errorf("%v: %+v", ops, about)
 		}

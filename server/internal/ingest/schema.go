@@ -12,8 +12,8 @@ import (
 // object is one of a JSON schema.
 type object = map[string]any
 
-// bodies are the types of events whose data is the body of a request of the REST API. The path of the request has
-// a name that data may have.
+// bodies are the types of events whose data is the body of a request of the REST API. The path of the request
+// has a name that data may have.
 var bodies = []struct{ typ, method, path, about, name string }{
 	{JobPut, "put", "/v1/namespaces/{namespace}/jobs/{name}", "Put the job.", "name"},
 	{JobCreate, "put", "/v1/namespaces/{namespace}/jobs/{name}", "Put the job, unless there is one of its name.", "name"},
@@ -120,8 +120,8 @@ func attributes() object {
 			"description": "When the command was given: relative times count from then."},
 		dataType: object{
 			"description": "If there is data: application/json or another type of JSON, with parameters or without."},
-		ifGeneration: object{"type": []string{"integer", "string", "null"}, "minimum": 1, "maximum": uint64(1<<64 - 1),
-			"pattern":     "^(0*[1-9][0-9]{0,19})?$",
+		ifGeneration: object{"type": []string{"integer", "string", "null"}, "minimum": 1,
+			"maximum": uint64(1<<64 - 1), "pattern": "^(0*[1-9][0-9]{0,19})?$",
 			"description": "Only at this generation of the job; of a put or a delete."},
 		"data_base64": object{"type": []string{"string", "null"}, "pattern": base64Text,
 			"contentEncoding": "base64", "contentMediaType": "application/json",
@@ -197,8 +197,8 @@ func (d *description) body(method, path string) (object, error) {
 
 const refPrefix = "#/components/schemas/"
 
-// within is a schema of the API with its references into defs, where it puts what they name, and with what that
-// description leaves out: see [spellings] and [asText].
+// within is a schema of the API with its references into defs, where it puts what they name, and with what
+// that description leaves out: see [spellings] and [asText].
 func (d *description) within(v any) any {
 	switch v := v.(type) {
 	case map[string]any:

@@ -62,7 +62,7 @@ func (s *Server) listenHealthz(d *listener) error {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}
 	})
-	d.overHTTP(&http.Server{Handler: s.ifNamed(d, mux), ReadTimeout: readTimeout, WriteTimeout: readTimeout},
+	d.overHTTP(&http.Server{Handler: s.ifNamed(d, s.refused, mux), ReadTimeout: readTimeout, WriteTimeout: readTimeout},
 		s.log)
 	return nil
 }
@@ -70,7 +70,7 @@ func (s *Server) listenHealthz(d *listener) error {
 // listenMetrics serves the metrics at every path, as Dapr's programs do: some are scraped at /, some at
 // /metrics.
 func (s *Server) listenMetrics(d *listener) error {
-	handler := s.ifNamed(d, s.node.Metrics().Handler())
+	handler := s.ifNamed(d, s.refused, s.node.Metrics().Handler())
 	d.overHTTP(&http.Server{Handler: handler, ReadTimeout: readTimeout, WriteTimeout: readTimeout}, s.log)
 	return nil
 }
@@ -78,9 +78,9 @@ func (s *Server) listenMetrics(d *listener) error {
 // ifNamed refuses requests under foreign names if the listener is on loopback: there only a browser page that
 // rebinds its own name would use one. A listener on a network is reached under names that the node does not
 // know.
-func (s *Server) ifNamed(d *listener, handler http.Handler) http.Handler {
+func (s *Server) ifNamed(d *listener, refused func(*http.Request, error), handler http.Handler) http.Handler {
 	if OnLoopback(hostOf(d.at.Addr().String())) {
-		return s.namedOnly(handler)
+		return s.namedOnly(refused, handler)
 	}
 	return handler
 }

@@ -168,7 +168,8 @@ func (w *waitingServer) overHTTP(s *Server, d *listener, at *keptListener) {
 	mux.HandleFunc("/", func(rw http.ResponseWriter, _ *http.Request) {
 		http.Error(rw, w.Err().Error(), http.StatusServiceUnavailable)
 	})
-	server := &http.Server{Handler: s.ifNamed(d, mux), ReadTimeout: readTimeout, WriteTimeout: readTimeout,
+	// Nothing is recorded yet: there is no node.
+	server := &http.Server{Handler: s.ifNamed(d, nil, mux), ReadTimeout: readTimeout, WriteTimeout: readTimeout,
 		ReadHeaderTimeout: readHeaderTimeout, MaxHeaderBytes: maxHeaderBytes}
 	serve := server.Serve
 	if clients := s.config.Credentials.clients(); clients != nil && d.name == "http" {

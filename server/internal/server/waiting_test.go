@@ -75,6 +75,23 @@ func (w *waiting) get(t *testing.T, path string) (int, string) {
 	return resp.StatusCode, string(text)
 }
 
+// getAs returns the status of a request under a name.
+func (w *waiting) getAs(t *testing.T, host, path string) int {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+w.http+path, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Host = host
+	resp, err := (&http.Client{Timeout: patience}).Do(r)
+	if err != nil {
+		t.Error(err)
+		return 0
+	}
+	_ = resp.Body.Close()
+	return resp.StatusCode
+}
+
 // stores are started and gone: what each of them says when it cannot be reached.
 func stores(t *testing.T, f func(t *testing.T, url string, up func())) {
 	t.Run("redis", func(t *testing.T) {
@@ -105,6 +122,9 @@ func TestANodeWaitsForItsStore(t *testing.T) {
 		}
 		if code, _ := w.get(t, "/v1/namespaces/default/jobs"); code != 503 {
 			t.Errorf("a call: %d", code)
+		}
+		if code := w.getAs(t, "evil.example", "/livez"); code != 403 {
+			t.Errorf("under a name that is not the node's: %d", code)
 		}
 		conn, err := grpc.NewClient(w.grpc, grpc.WithTransportCredentials(insecure.NewCredentials()))
 		if err != nil {
