@@ -19,12 +19,12 @@ type Upcoming struct {
 }
 
 // Upcoming returns what finds the next times of a job as it is now.
-func (j *Jobs) Upcoming(key carillon.Key) (Upcoming, error) {
-	e := j.records.find(key)
+func (js *Jobs) Upcoming(key carillon.Key) (Upcoming, error) {
+	e := js.records.find(key)
 	if e == nil {
 		return Upcoming{}, notFound(key)
 	}
-	return Upcoming{j.contents.timetableOf(e).apart(), j.cfg.Calendars}, nil
+	return Upcoming{js.contents.timetableOf(e).apart(), js.cfg.Calendars}, nil
 }
 
 // StoredUpcoming is [Jobs.Upcoming] by a stored state.

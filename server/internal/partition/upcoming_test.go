@@ -203,7 +203,7 @@ func TestExcludedTimesAreNamed(t *testing.T) {
 	}
 }
 
-// draws draws spans of a calendar, in seconds.
+// draws returns spans of a calendar that are drawn, in seconds.
 func draws(rt *rapid.T, at int) (spans [][2]int) {
 	for range rapid.IntRange(0, 3).Draw(rt, "spans") {
 		at += rapid.SampledFrom([]int{5, 600, 7200, 90_000}).Draw(rt, "gap")

@@ -62,8 +62,8 @@ func (s *Server) listenHealthz(d *listener) error {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}
 	})
-	d.overHTTP(&http.Server{Handler: s.ifNamed(d, s.refused, mux), ReadTimeout: readTimeout, WriteTimeout: readTimeout},
-		s.log)
+	d.overHTTP(&http.Server{Handler: s.ifNamed(d, s.refused, mux), ReadTimeout: readTimeout,
+		WriteTimeout: readTimeout}, s.log)
 	return nil
 }
 
