@@ -98,9 +98,10 @@ type Roomer interface {
 
 // Sparer is a [Store] that has what its partitions hold in memory, and can do with less. It is optional.
 type Sparer interface {
-	// Spare has about so many jobs, pending and finished runs in memory at most, and what one partition more
-	// holds: of partitions that have not been used for longest nothing is, and they are read again when they
-	// are read. It is for who goes through a store once, not for who serves it.
+	// Spare has about so many jobs, pending and finished runs in memory at most, however long they are, and
+	// what the few partitions hold that are being read: of those that have not been read for longest nothing
+	// is, and they are read again when they are read. Metadata records are not counted. It is for who goes
+	// through a store once, not for who serves it.
 	Spare(records int)
 }
 

@@ -15,7 +15,7 @@ const (
 	// largeItems are read at once of those that may have a payload each, which is not left out, and up to
 	// mostLarge as long as they are small: together not longer than largeBytes.
 	largeItems = 8
-	mostLarge  = 64
+	mostLarge  = 16
 	largeBytes = 256 << 10
 	// passBytes is about how long the finished runs or metadata records are, at most, that are passed on as one
 	// batch, and pageItems is how many. A store makes each batch durable by itself, which takes a while.

@@ -117,9 +117,8 @@ func newGroup(shards []*shard, writes []store.Write) (*group, error) {
 			next[i].holds = was[i].holds.Copy()
 			next[i].holds.Change(b, touched)
 			idle = idle && len(touched.Records)+len(touched.Runs)+len(b.MetaRecords) == 0 && h.r.own() != nil
-			h.r.used.Store(h.s.elapsed())
 		}
-		next[i].late = h.s.latest(was[i], data)
+		next[i].late = h.r.latest(was[i], data)
 		g.parts = append(g.parts, part{h.r.number, h.term, data})
 		g.size += len(data) + 40
 	}
@@ -134,6 +133,10 @@ func newGroup(shards []*shard, writes []store.Write) (*group, error) {
 				next[i].segments++
 				h.r.is.CompareAndSwap(was[i], &next[i])
 			}
+		}
+	}
+	g.give = func() {
+		for _, h := range shards {
 			h.r.turn.Give()
 		}
 	}

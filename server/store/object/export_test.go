@@ -34,3 +34,45 @@ func (s *Store) InMemory() (n int) {
 	}
 	return n
 }
+
+// Look has less in memory, as the keeper does each time when that takes no snapshot, as if nothing had been
+// read for so long.
+func (s *Store) Look(ctx context.Context, after time.Duration) error {
+	for _, r := range s.replicas {
+		if at := r.used.Load(); at != never {
+			r.used.Store(at - int64(after))
+		}
+	}
+	return s.lighten(ctx)
+}
+
+// SaveUnseen writes a snapshot of a partition that is not in memory, and deletes the one before, as if the
+// answer of the root had been lost and the objects had been swept since.
+func (s *Store) SaveUnseen(ctx context.Context, partition int) error {
+	r := s.replicas[partition]
+	v := r.is.Load()
+	made, err := r.saveVersion(ctx, v)
+	if err != nil {
+		return err
+	}
+	if _, err = s.roots.change(ctx, func(_ context.Context, root *root) (bool, error) {
+		p := &root.Partitions[partition]
+		p.Snapshot = made
+		return p.cut(v.at), nil
+	}, nil); err != nil {
+		return err
+	}
+	for part := range v.snapshot.Parts {
+		if err := s.bucket.Delete(ctx, s.name(v.snapshot.name(partition, part))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// SaveAlone writes a snapshot of a partition that the root is not to name.
+func (s *Store) SaveAlone(ctx context.Context, partition int) error {
+	r := s.replicas[partition]
+	_, err := r.saveVersion(ctx, r.is.Load())
+	return err
+}

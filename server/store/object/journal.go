@@ -41,8 +41,10 @@ type group struct {
 	parts []part
 	size  int
 	// settle is called once, with the place behind the segment, or an error if the group was certainly not
-	// written. Then done gets the same error, which may be later than anybody waits for it.
+	// written, then give, which gives back the locks: who has one of them may read the log, and must find what
+	// the version had. Then done gets the same error, which may be later than anybody waits for it.
 	settle func(next place, err error)
+	give   func()
 	done   chan error
 }
 
@@ -70,6 +72,7 @@ func (j *journal) write(g *group) error {
 	if over := j.over; over != nil {
 		j.mu.Unlock()
 		g.settle(place{}, over)
+		g.give()
 		return over
 	}
 	j.waiting = append(j.waiting, g)
@@ -194,6 +197,7 @@ func (j *journal) segment(all []*group) bool {
 		}
 		j.settled.Store(next.number) // not before the versions know of it: see replica.trim
 		for _, g := range all {
+			g.give()
 			g.done <- nil
 		}
 	}
@@ -204,6 +208,7 @@ func (j *journal) segment(all []*group) bool {
 func (j *journal) refuse(all []*group, err error) {
 	for _, g := range all {
 		g.settle(place{}, err)
+		g.give()
 		g.done <- err
 	}
 }

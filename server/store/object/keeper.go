@@ -151,16 +151,26 @@ func (k *keeper) keep(ctx context.Context) error {
 			due = append(due, r)
 		}
 	}
-	return k.save(ctx, due)
+	return k.save(ctx, due, nil)
 }
 
-// save writes snapshots of partitions, and has the root name them.
-func (k *keeper) save(ctx context.Context, due []*replica) error {
+// save writes snapshots of partitions, and has the root name them. after, if it is not nil, is called for
+// each that is named, with its lock held.
+func (k *keeper) save(ctx context.Context, due []*replica, after func(*replica)) error {
+	defer func() {
+		for _, r := range due {
+			r.saving.Store(false)
+		}
+	}()
 	var all []*saved
 	var failed error // of one that the others do not wait for
 	began := k.s.elapsed()
 	for _, r := range due {
-		h, v := r.hold.Load(), r.is.Load()
+		h := r.hold.Load()
+		v, err := r.toSave(ctx)
+		if err != nil {
+			return err
+		}
 		if h == nil || v == nil {
 			continue
 		}
@@ -204,6 +214,9 @@ func (k *keeper) save(ctx context.Context, due []*replica) error {
 			return err
 		}
 		s.r.named(s.of, s.made)
+		if after != nil {
+			after(s.r)
+		}
 		s.r.turn.Give()
 	}
 	return failed

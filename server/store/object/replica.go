@@ -23,7 +23,8 @@ type replica struct {
 	is     atomic.Pointer[version] // nil: not known
 	hold   atomic.Pointer[hold]    // nil: this process may not write it without asking
 	read   atomic.Bool             // since the keeper looked last
-	used   atomic.Int64            // when what it holds was read or changed last, by Store.elapsed
+	used   atomic.Int64            // when what it holds was read last, by Store.elapsed, or never
+	saving atomic.Bool             // batches are at hand from some version on, a snapshot of which is written
 }
 
 // hold is the right to write a partition, as long as the journal is not sealed.
@@ -44,8 +45,8 @@ func (h *hold) works(term store.Term, in *journal) bool {
 // that is on its way.
 type version struct {
 	holds *contents.Partition // nil: that is not in memory (spare.go)
-	// late are the batches behind the snapshot, encoded, if there are as many as segments; others are kept in
-	// the bucket alone. Where holds is nil they are as many.
+	// late are the last batches behind the snapshot, encoded; those before them are kept in the bucket alone.
+	// Where holds is nil they are as many as segments.
 	late     [][]byte
 	at       mark // its log is empty if the partition has none
 	snapshot snapshot
@@ -55,7 +56,9 @@ type version struct {
 }
 
 func newReplica(s *Store, number int) *replica {
-	return &replica{s: s, number: number, turn: inuse.NewTurn()}
+	r := &replica{s: s, number: number, turn: inuse.NewTurn()}
+	r.used.Store(never)
+	return r
 }
 
 // learn drops the right to write if the root says that it has ended.
@@ -139,7 +142,7 @@ func (w *view) again() {
 // current returns what the partition holds, with every batch that was acknowledged before the view was made.
 func (r *replica) current(ctx context.Context, w *view) (*contents.Partition, error) {
 	r.read.Store(true)
-	r.used.Store(r.s.elapsed())
+	r.use()
 	v := r.own()
 	if v != nil && v.holds != nil {
 		return v.holds, nil
@@ -161,12 +164,18 @@ func (r *replica) current(ctx context.Context, w *view) (*contents.Partition, er
 		v, err = r.advance(ctx, w)
 	} else if v, err = r.whole(ctx, v); err == nil {
 		r.is.Store(v)
+	} else if errors.Is(err, errGone) { // the root has named another snapshot, in an answer that was lost
+		v, err = r.advance(ctx, w)
 	}
 	if err != nil {
 		return nil, err
 	}
+	r.use() // to read it may have taken a while
 	return v.holds, nil
 }
+
+// use notes that what the partition holds is read now.
+func (r *replica) use() { r.used.Store(r.s.elapsed()) }
 
 // errGone: a segment that the root names is not there. It was cleaned since the root was read.
 var errGone = errors.New("a segment has gone")

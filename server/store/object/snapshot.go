@@ -106,7 +106,7 @@ func (r *replica) named(of *version, made snapshot) {
 	}
 	next := *is
 	next.snapshot, next.since, next.segments = made, is.since-of.since, is.segments-of.segments
-	next.late = slices.Clone(is.late[min(len(of.late), len(is.late)):]) // so that the others are let go
+	next.late = slices.Clone(is.late[max(len(is.late)-next.segments, 0):]) // so that the others are let go
 	r.is.Store(&next)
 }
 

@@ -15,7 +15,7 @@ import (
 // TestSpare: what is written and read of many partitions is in memory no longer than it must be. Those that are
 // not in memory are written without being read, and who reads them, here or elsewhere, sees all of it.
 func TestSpare(t *testing.T) {
-	const partitions, jobs, most = 8, 20, 3 * 20
+	const partitions, jobs, most = 12, 20, 4 * 20 // of 4 partitions, which may be read at the same time
 	b := bucketOf(t, realserver.StartS3(t, bucketName))
 	o := object.Options{Bucket: b, Prefix: "spare", Every: time.Millisecond, Partitions: partitions}
 	s := servertest.Opened(t, object.Hurried(o, 1000, time.Hour), object.Open)
