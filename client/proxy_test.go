@@ -19,7 +19,7 @@ func TestNoProxyUnasked(t *testing.T) {
 	if !child {
 		for _, way := range []string{"directly", "by proxy"} {
 			cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestNoProxyUnasked$", "-test.count=1")
-			cmd.Env = append(os.Environ(), "CARILLON_TEST_WAY="+way)
+			cmd.Env = append(os.Environ(), "CARILLON_TEST_WAY="+way, "NO_PROXY=", "no_proxy=")
 			if out, err := cmd.CombinedOutput(); err != nil {
 				t.Errorf("%s: %v\n%s", way, err, out)
 			}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -45,14 +46,17 @@ func (c *connection) describe(ctx context.Context, node *client.Client, j *caril
 	if err != nil {
 		return "", err
 	}
-	page,
-		err := node.ListRuns(ctx, carillon.RunQuery{Namespace: j.Namespace, Job: j.Name, PageSize: describedRuns})
+	page, err := node.ListRuns(ctx, carillon.RunQuery{Namespace: j.Namespace, Job: j.Name,
+		PageSize: describedRuns})
 	if err != nil {
 		return "", err
 	}
-	times, err := node.ListTimes(ctx, carillon.TimesQuery{Key: j.Key(), Count: describedTimes})
-	if err != nil {
-		return "", err
+	var times carillon.Timetable
+	if j.Recurring() {
+		times, err = node.ListTimes(ctx, carillon.TimesQuery{Key: j.Key(), Count: describedTimes})
+		if err != nil && !errors.Is(err, carillon.NotFound) { // it has ended meanwhile
+			return "", err
+		}
 	}
 	var b strings.Builder
 	b.WriteString(description(append([]field{{"name", j.Name}, {"namespace", j.Namespace},

@@ -49,7 +49,7 @@ func (ps *partitions) storedUpcoming(ctx context.Context, key carillon.Key) (par
 	if err != nil {
 		return partition.Upcoming{}, readError(err)
 	}
-	return partition.StoredUpcoming(&j, &r.State, ps.calendars), nil
+	return partition.StoredUpcoming(&j, &r.State, ps.now(), ps.calendars), nil
 }
 
 func noJob(key carillon.Key) error {

@@ -333,11 +333,11 @@ BEGIN
       PERFORM carillon.outbox_refuse(at || 'target.http.url', 'it must begin with http:// or https://, and have a host');
     END IF;
   END IF;
-  IF job -> 'payload' NOT IN ('null', '""') AND coalesce(job -> 'data', nullif(job -> 'data_base64', 'null'),
-      nullif(job -> 'dataBase64', 'null')) IS NOT NULL THEN
+  IF job -> 'payload' NOT IN ('null', '""') AND (job -> 'data' IS NOT NULL
+      OR coalesce(job ->> 'data_base64', job ->> 'dataBase64', '') <> '') THEN
     PERFORM carillon.outbox_refuse(at || 'payload', 'data is given, too; give one of them');
   END IF;
-  IF coalesce(job -> 'repeats', '0') NOT IN ('null', '0', '"0"') AND coalesce(job ->> 'schedule', '') = '' THEN
+  IF coalesce(job ->> 'repeats', '') !~ '^0*$' AND coalesce(job ->> 'schedule', '') = '' THEN
     PERFORM carillon.outbox_refuse(at || 'repeats', 'only a job with a schedule has repeats; give a schedule or leave it out');
   END IF;
   IF starts_with(name, 'dapr/') AND target -> 'dapr' IS NULL THEN

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/schedule"
 	"github.com/carillonhq/carillon/server/store"
 )
 
@@ -137,6 +138,17 @@ func TestMisfireRulesOnPlans(t *testing.T) {
 		if got := p.choose(max(sec(52), p.since)); got != c.want {
 			t.Errorf("%s: %+v, want %+v", name, got, c.want)
 		}
+	}
+}
+
+// TestTimesOfAPartitionWithoutAnOwner leave out what its next owner will find missed.
+func TestTimesOfAPartitionWithoutAnOwner(t *testing.T) {
+	p := everyTen(t, carillon.Job{Misfire: carillon.Misfire{Rule: carillon.MisfireSkip}})
+	calendars := func(string, string) *schedule.Dates { return nil }
+	now := sec(57) // five times were due, the last one 7 s ago
+	got := StoredUpcoming(p.job, p.s, now, calendars).Times(now, carillon.TimesQuery{Count: 1})
+	if len(got.Times) != 1 || got.Times[0].Past || !got.Times[0].Scheduled.Equal(toTime(sec(60))) {
+		t.Errorf("%+v", got.Times)
 	}
 }
 

@@ -27,14 +27,17 @@ func (js *Jobs) Upcoming(key carillon.Key) (Upcoming, error) {
 	return Upcoming{js.contents.timetableOf(e).apart(), js.cfg.Calendars}, nil
 }
 
-// StoredUpcoming is [Jobs.Upcoming] by a stored state.
-func StoredUpcoming(j *carillon.Job, s *store.State,
+// StoredUpcoming is [Jobs.Upcoming] by a stored state, of a partition that nobody owns now: what its next owner
+// finds due from before may be missed.
+func StoredUpcoming(j *carillon.Job, s *store.State, now int64,
 	calendars func(namespace, name string) *schedule.Dates) Upcoming {
 	sched, err := j.ParseSchedule()
 	if err != nil {
 		sched = nil // as in the machine; end says so
 	}
-	return Upcoming{shownTimetable(j, sched, s, calendars).apart(), calendars}
+	t := shownTimetable(j, sched, s, calendars).apart()
+	t.since = now
+	return Upcoming{t, calendars}
 }
 
 // apart returns the timetable with a state of its own.

@@ -17,6 +17,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/client/v3/snapshot"
 	"go.uber.org/zap"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 )
 
 // WithPeers returns a store's URL with the members that a flag lists, and the name of this one. With insecure
@@ -68,8 +70,8 @@ type Admin struct {
 const (
 	// adminTimeout bounds a call of an Admin.
 	adminTimeout = 20 * time.Second
-	// agreeTimeout is how long most members may take to say together who they are.
-	agreeTimeout = 5 * time.Second
+	// agreeTimeout is how long most members may take to say together who they are: several elections.
+	agreeTimeout = 10 * time.Second
 )
 
 // ErrNoMajority is that most members do not answer, or have no leader.
@@ -105,6 +107,9 @@ func (a *Admin) Members(ctx context.Context) ([]Member, error) {
 	stop()
 	var alone error
 	if err != nil {
+		if !unanswered(err) {
+			return nil, fmt.Errorf("list the members of etcd: %w", err)
+		}
 		alone = fmt.Errorf("%w: %w", ErrNoMajority, err)
 		if answer, err = a.c.MemberList(ctx, clientv3.WithSerializable()); err != nil {
 			return nil, fmt.Errorf("list the members of etcd: none answers: %w", err)
@@ -125,6 +130,12 @@ func (a *Admin) Members(ctx context.Context) ([]Member, error) {
 	}
 	slices.SortFunc(out, func(x, y Member) int { return strings.Compare(x.Name+x.Peers, y.Name+y.Peers) })
 	return out, alone
+}
+
+// unanswered reports whether a call failed since members do not answer, or have no leader.
+func unanswered(err error) bool {
+	code := status.Code(err)
+	return errors.Is(err, context.DeadlineExceeded) || code == codes.DeadlineExceeded || code == codes.Unavailable
 }
 
 // Add adds a member that is to be started: first as a learner, which does not count; when it has caught up

@@ -98,7 +98,7 @@ func unlockAll(all []*replica) {
 }
 
 // newGroup makes what is written of the batches, and what the partitions hold after it. The caller holds the
-// locks, which settling it gives back. It is nil if there is nothing to write: the batches change nothing,
+// locks, which its give gives back. It is nil if there is nothing to write: the batches change nothing,
 // such as an expiry of runs of which none is old enough, and nobody else can own the partitions.
 func newGroup(shards []*shard, writes []store.Write) (*group, error) {
 	g, was, next := &group{}, make([]*version, len(shards)), make([]version, len(shards))

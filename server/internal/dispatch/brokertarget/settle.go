@@ -109,10 +109,15 @@ func (q *queue) silence(fs []*flight, taken bool, now time.Time) string {
 
 // silent reports whether a flight shows that the broker takes messages and acknowledges none. It may have the
 // flight's, so that attempt has failed; but those that wait would fail in the same way. What left before the
-// broker was found away says nothing of it after that. q.mu is held.
+// broker was found away says nothing of it after that, and a broker may well take longer than some jobs have.
+// q.mu is held.
 func (q *queue) silent(f *flight) bool {
-	return f.outcome.late && !q.acked.After(f.began) && !q.room.before(f)
+	late := f.outcome.late && timeoutOf(&f.delivery) >= leastSilence
+	return late && !q.acked.After(f.began) && !q.room.before(f)
 }
+
+// leastSilence is how long a broker must have acknowledged nothing for that to mean something.
+const leastSilence = time.Second
 
 // slowDown begins or extends the pause, once for all runs that were under way together. After it, one run
 // tries whether the broker is there; or all go on, if the broker has taken some of them.

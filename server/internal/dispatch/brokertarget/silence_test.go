@@ -129,6 +129,20 @@ func TestABrokerThatIsSlow(t *testing.T) {
 	})
 }
 
+// TestAShortTimeoutSaysNothing of the broker: a job that leaves it no time would keep the others waiting.
+func TestAShortTimeoutSaysNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, Options{}, hung)
+		r.deliver(each(leastSilence-1, attempt(0))...)
+		<-time.After(leastSilence)
+		synctest.Wait()
+		if _, ok := r.report(0); !ok || r.room() != inFlight || !r.hub.Look(inQueue).PausedUntil.IsZero() {
+			t.Errorf("there is room for %d", r.room())
+		}
+		r.close()
+	})
+}
+
 // TestWhatWaitsBehindASilentMessage is handed back, with however little time it has left: the client sends one
 // batch at a time.
 func TestWhatWaitsBehindASilentMessage(t *testing.T) {

@@ -38,8 +38,8 @@ async function timesOf(ns: string, j: Job, until: number, signal: AbortSignal): 
   return (a.times ?? []).map((t) => Date.parse(t.scheduled_time));
 }
 
-// coming finds when the jobs of a namespace fire until an instant. Of more schedules than a node should be asked for, and beyond
-// a thousand times of one, it says less: then whole is false.
+// coming finds when the jobs of a namespace fire until an instant. Of more schedules than a node should be asked for it says
+// less: then whole is false.
 async function coming(ns: string, until: number, signal: AbortSignal): Promise<{ times: [number, string, number][]; whole: boolean }> {
   const a = await get<{ jobs?: Job[]; next_page_token?: string }>(`${nsPath(ns)}/jobs`, { page_size: 1000 }, signal);
   const jobs = (a.jobs ?? []).filter((j) => !j.paused && j.status?.next_run_time && Date.parse(j.status.next_run_time) < until);
