@@ -27,8 +27,8 @@ func (js *Jobs) Upcoming(key carillon.Key) (Upcoming, error) {
 	return Upcoming{js.contents.timetableOf(e).apart(), js.cfg.Calendars}, nil
 }
 
-// StoredUpcoming is [Jobs.Upcoming] by a stored state, of a partition that nobody owns now: what its next owner
-// finds due from before may be missed.
+// StoredUpcoming is [Jobs.Upcoming] by a stored state, of a partition that nobody owns now: what its next
+// owner finds due from before may be missed.
 func StoredUpcoming(j *carillon.Job, s *store.State, now int64,
 	calendars func(namespace, name string) *schedule.Dates) Upcoming {
 	sched, err := j.ParseSchedule()

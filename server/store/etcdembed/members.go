@@ -134,8 +134,11 @@ func (a *Admin) Members(ctx context.Context) ([]Member, error) {
 
 // unanswered reports whether a call failed since members do not answer, or have no leader.
 func unanswered(err error) bool {
-	code := status.Code(err)
-	return errors.Is(err, context.DeadlineExceeded) || code == codes.DeadlineExceeded || code == codes.Unavailable
+	switch status.Code(err) {
+	case codes.DeadlineExceeded, codes.Unavailable:
+		return true
+	}
+	return errors.Is(err, context.DeadlineExceeded)
 }
 
 // Add adds a member that is to be started: first as a learner, which does not count; when it has caught up
