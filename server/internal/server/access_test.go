@@ -547,7 +547,7 @@ func TestKeysOfNamespaces(t *testing.T) {
 		})
 	})
 	page, err := a.ListKeys(t.Context(), carillon.KeyQuery{})
-	if err != nil || len(page.Keys) != 3 { // with itself and the viewer
+	if err != nil || len(page.Keys) != 4 { // with itself, the viewer and the worker
 		t.Errorf("%v, %v", page, err)
 	}
 	all, err := d.root.ListKeys(t.Context(), carillon.KeyQuery{PageSize: 2})
