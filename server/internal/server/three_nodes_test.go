@@ -211,9 +211,12 @@ func TestMetricsOfThreeNodesAddUp(t *testing.T) {
 	lonely := `{kind="worker",namespace="default",queue="lonely"}`
 	check := func(when string) {
 		t.Helper()
+		var sums [4]int
+		defer func() { t.Logf("%s: staged, of the queue, dead, waiting: %v", when, sums) }()
 		eventually(t, when+": what is staged and dead adds up", func() bool {
-			return x.sum("carillon_staged_runs") == staged && x.sum("carillon_queue_staged"+lonely) == staged &&
-				x.sum(`carillon_dead_runs{namespace="default"}`) == dead && x.sum("carillon_queue_depth"+lonely) == 0
+			sums = [4]int{x.sum("carillon_staged_runs"), x.sum("carillon_queue_staged" + lonely),
+				x.sum(`carillon_dead_runs{namespace="default"}`), x.sum("carillon_queue_depth" + lonely)}
+			return sums == [4]int{staged, staged, dead, 0}
 		})
 		if got := x.sum("carillon_unserved_queues"); got != len(x.nodes) {
 			t.Errorf("%s: %d queues are unserved; of each node one is", when, got)
