@@ -89,7 +89,7 @@ func newRabbitMQ(t testing.TB, names int, node string, settings []string) *Rabbi
 
 func (r *RabbitMQ) settings(more []string) string {
 	lines := append([]string{fmt.Sprint("listeners.tcp.1 = 127.0.0.1:", r.Port), "log.console.level = warning",
-		"vm_memory_high_watermark.absolute = 1GB", "disk_free_limit.absolute = 1MB"}, more...)
+		"vm_memory_high_watermark.absolute = 2GB", "disk_free_limit.absolute = 1MB"}, more...)
 	return strings.Join(lines, "\n") + "\n"
 }
 
