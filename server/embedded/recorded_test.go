@@ -1,41 +1,24 @@
 package embedded_test
 
 import (
-	"bytes"
 	"fmt"
 	"log/slog"
 	"reflect"
 	"strings"
-	"sync"
 	"testing"
+
+	"github.com/carillonhq/carillon/server/internal/testing/loglines"
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/embedded"
 )
 
-// auditLines are lines of a log. Any goroutine may use them.
-type auditLines struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-// Write implements [io.Writer].
-func (l *auditLines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
 // actions returns the actions of all lines with a text, in order.
-func (l *auditLines) actions(text string) (all []string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for line := range strings.Lines(l.b.String()) {
-		if strings.Contains(line, text) {
-			_, after, _ := strings.Cut(line, "audit.action=")
-			action, _, _ := strings.Cut(after, " ")
-			all = append(all, action)
-		}
+func actions(lines *loglines.Lines, text string) (all []string) {
+	for _, line := range lines.With(text) {
+		_, after, _ := strings.Cut(line, "audit.action=")
+		action, _, _ := strings.Cut(after, " ")
+		all = append(all, action)
 	}
 	return all
 }
@@ -49,7 +32,7 @@ var reads = map[string]bool{"GetJob": true, "ListJobs": true, "ListRuns": true, 
 // has called it, whether it succeeds or not. A method of which nobody has said that it reads is one.
 func TestWhatAProgramDoesIsRecorded(t *testing.T) {
 	for _, to := range []string{"log", "store"} {
-		lines := &auditLines{}
+		lines := &loglines.Lines{}
 		s, err := embedded.Open(t.Context(), "memory:", embedded.Options{Partitions: 2,
 			Audit: embedded.Audit{To: to, Log: slog.New(slog.NewTextHandler(lines, nil))}})
 		if err != nil {
@@ -83,15 +66,15 @@ func TestWhatAProgramDoesIsRecorded(t *testing.T) {
 		if err := s.Close(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if got := lines.actions("audit.resource=a/b audit.outcome=ok"); fmt.Sprint(got) != "[PutJob DeleteJob]" {
+		if got := actions(lines, "audit.resource=a/b audit.outcome=ok"); fmt.Sprint(got) != "[PutJob DeleteJob]" {
 			t.Errorf("%s: %v", to, got)
 		}
-		ended := len(lines.actions("audit.principal=program "))
-		begun := len(lines.actions("audit.outcome=begun"))
+		ended := len(actions(lines, "audit.principal=program "))
+		begun := len(actions(lines, "audit.outcome=begun"))
 		if ended-begun != called+2 || called < 20 {
-			t.Errorf("%s: %d entries for %d calls: %v", to, ended-begun, called+2, lines.actions("audit"))
+			t.Errorf("%s: %d entries for %d calls: %v", to, ended-begun, called+2, actions(lines, "audit"))
 		}
-		if found := lines.actions("S3CRET"); len(found) > 0 {
+		if found := actions(lines, "S3CRET"); len(found) > 0 {
 			t.Errorf("%s: values in %v", to, found)
 		}
 	}

@@ -8,7 +8,7 @@ import (
 )
 
 // withPassword is about the URL of a store or of a database with a password in it.
-var withPassword = regexp.MustCompile(`://[^/?#@\s]*:[^/?#\s]+@|[?&](ssl)?password=[^&\s]`)
+var withPassword = regexp.MustCompile(`://[^/?#@\s]*:[^/?#\s]+@|(?:^|[?&\s])(ssl)?password=[^&\s]`)
 
 // exposed returns the flags that are given with a password. They come from the command line alone if that is
 // asked before the environment and the file are read.

@@ -44,6 +44,9 @@ func TestAPasswordOnTheCommandLineIsWarnedOf(t *testing.T) {
 			t.Errorf("%s by the environment: %q", url, got)
 		}
 	}
+	if !withPassword.MatchString("host=a password=S3CRET") {
+		t.Error("a password beside the host is not seen")
+	}
 	var log bytes.Buffer
 	warnOfExposed([]string{"store"}, slog.New(slog.NewTextHandler(&log, nil)))
 	if !strings.Contains(log.String(), "flag=--store variable=CARILLON_STORE") {

@@ -1,14 +1,14 @@
 package daprapi
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"fmt"
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
+
+	"github.com/carillonhq/carillon/server/internal/testing/loglines"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
@@ -22,35 +22,6 @@ import (
 	"github.com/carillonhq/carillon/server/internal/server"
 	"github.com/carillonhq/carillon/server/internal/testing/testca"
 )
-
-// auditLines are those of the log that tell of entries. Any goroutine may use them.
-type auditLines struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-// Write implements [io.Writer].
-func (l *auditLines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-// with returns the lines that have all of these texts.
-func (l *auditLines) with(texts ...string) (some []string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-next:
-	for line := range strings.Lines(l.b.String()) {
-		for _, text := range texts {
-			if !strings.Contains(line, text) {
-				continue next
-			}
-		}
-		some = append(some, line)
-	}
-	return some
-}
 
 // each makes every unary call at an address, about jobs that it makes itself.
 func (r *rig) each(ctx context.Context, m *pb.JobMetadata, secret string) map[string]error {
@@ -73,7 +44,7 @@ func TestWhatSidecarsDoIsRecorded(t *testing.T) {
 	for _, to := range []string{server.AuditLog, server.AuditStore} {
 		for _, proved := range []bool{true, false} {
 			t.Run(fmt.Sprint(to, proved), func(t *testing.T) {
-				lines := &auditLines{}
+				lines := &loglines.Lines{}
 				o, who := Options{}, `audit.principal=anonymous`
 				of, with := insecure.NewCredentials(), insecure.NewCredentials()
 				if proved {
@@ -117,8 +88,8 @@ func TestWhatSidecarsDoIsRecorded(t *testing.T) {
 				r.stop()
 				want := func(n int, texts ...string) {
 					t.Helper()
-					if got := lines.with(append(texts, "msg=audit ", who)...); len(got) != n {
-						t.Errorf("%d lines with %q, want %d:\n%s", len(got), texts, n, strings.Join(lines.with(), ""))
+					if got := lines.With(append(texts, "msg=audit ", who)...); len(got) != n {
+						t.Errorf("%d lines with %q, want %d:\n%s", len(got), texts, n, strings.Join(lines.With(), ""))
 					}
 				}
 				want(1, "audit.action=ScheduleJob", "audit.outcome=ok", "audit.resource=dapr/app/app/n", "audit.namespace=default",
@@ -144,7 +115,7 @@ func TestWhatSidecarsDoIsRecorded(t *testing.T) {
 						}
 					}
 				}
-				if found := lines.with(hidden); len(found) > 0 {
+				if found := lines.With(hidden); len(found) > 0 {
 					t.Errorf("values: %q", found)
 				}
 			})

@@ -1,13 +1,13 @@
 package etcdapi
 
 import (
-	"bytes"
 	"log/slog"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
+
+	"github.com/carillonhq/carillon/server/internal/testing/loglines"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -41,45 +41,20 @@ func TestEveryCallOfEtcdsHasItsEffect(t *testing.T) {
 	}
 }
 
-// auditLines are those of the log that tell of entries. Any goroutine may use them.
-type auditLines struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-// Write implements [io.Writer].
-func (l *auditLines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-// with returns the lines that have all of these texts.
-func (l *auditLines) with(texts ...string) (some []string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for line := range strings.Lines(l.b.String()) {
-		if !slices.ContainsFunc(texts, func(text string) bool { return !strings.Contains(line, text) }) {
-			some = append(some, line)
-		}
-	}
-	return some
-}
-
 // TestWhatToolsDoIsRecorded: each change of one job once, of several twice, each failure, no read, and no
 // value; in the log and in the store.
 func TestWhatToolsDoIsRecorded(t *testing.T) {
 	const hidden = "S3CRET"
 	for _, to := range []string{server.AuditLog, server.AuditStore} {
 		t.Run(to, func(t *testing.T) {
-			lines := &auditLines{}
+			lines := &loglines.Lines{}
 			r := startRecorded(t, server.Audit{To: to, Log: slog.New(slog.NewTextHandler(lines, nil))}, Options{})
 			r.change(hidden)
 			r.stop()
 			want := func(n int, texts ...string) {
 				t.Helper()
-				if got := lines.with(append(texts, "msg=audit ", "audit.principal=anonymous", "audit.address=127.0.0.1:")...); len(got) != n {
-					t.Errorf("%d lines with %q, want %d:\n%s", len(got), texts, n, strings.Join(lines.with(), ""))
+				if got := lines.With(append(texts, "msg=audit ", "audit.principal=anonymous", "audit.address=127.0.0.1:")...); len(got) != n {
+					t.Errorf("%d lines with %q, want %d:\n%s", len(got), texts, n, strings.Join(lines.With(), ""))
 				}
 			}
 			one := []string{"audit.action=Put ", "audit.outcome=ok", "audit.namespace=ns", "audit.resource=dapr/app/app/n",
@@ -97,7 +72,7 @@ func TestWhatToolsDoIsRecorded(t *testing.T) {
 			want(1, "audit.action=LeaseGrant ", "audit.outcome=invalid_argument")
 			want(1, "audit.action=LeaseRevoke ", "audit.outcome=not_found")
 			want(8)
-			if found := lines.with(hidden); len(found) > 0 {
+			if found := lines.With(hidden); len(found) > 0 {
 				t.Errorf("values: %q", found)
 			}
 		})

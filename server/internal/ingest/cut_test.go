@@ -9,27 +9,13 @@ import (
 	"github.com/carillonhq/carillon/server/internal/testing/realserver"
 )
 
-func linkTo(t testing.TB, address string) *link.Link {
-	t.Helper()
-	l, err := link.Listen(address, link.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := l.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return l
-}
-
 // theNetworkIsCut between a source and its broker while commands run: broken, one way and the other, silent. Each
 // command is done once, and none is refused.
 func theNetworkIsCut(t *testing.T, k *kind) {
 	to := k.topic(t, "cut")
 	l := k.linked
 	if l == nil {
-		l = linkTo(t, k.settings.Addresses[0])
+		l = realserver.Link(t, k.settings.Addresses[0])
 	}
 	behind := *k
 	behind.settings.Addresses = []string{l.Address()}

@@ -103,7 +103,7 @@ func startKafka(t testing.TB) *kind {
 	t.Helper()
 	cert, key, roots := realserver.Authority(t)
 	s := realserver.NewKafka(t, cert, key)
-	linked := linkTo(t, s.LinkedAddress())
+	linked := realserver.Link(t, s.LinkedAddress())
 	s.Behind = linked.Address()
 	s.Up(t)
 	options := func(b broker.Settings) kafka.Options { return kafka.Options{Addresses: b.Addresses} }

@@ -6,7 +6,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/carillonhq/carillon/client"
 	"github.com/carillonhq/carillon/server/internal/testing/bench"
+	"github.com/carillonhq/carillon/server/internal/testing/chaos"
 )
 
 var (
@@ -112,13 +112,8 @@ func build(t *testing.T) string {
 	if *binary != "" {
 		return *binary
 	}
-	path := filepath.Join(t.TempDir(), "carillon")
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-o", path,
-		"github.com/carillonhq/carillon/server/cmd/carillon")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("build carillon: %v\n%s", err, out)
-	}
+	path, err := chaos.Build(t.Context(), t.TempDir())
+	must(t, err)
 	return path
 }
 

@@ -44,14 +44,14 @@ func StartPostgresPair(t testing.TB, settings ...string) *PostgresPair {
 	t.Helper()
 	p := &PostgresPair{settings: append([]string{walKept}, settings...)}
 	p.Primary = StartPostgres(t, p.settings...)
-	p.front = listen(t, p.Primary.Address())
-	p.replication = listen(t, p.Primary.Address())
+	p.front = Link(t, p.Primary.Address())
+	p.replication = Link(t, p.Primary.Address())
 	p.Standby = p.Primary.standby(t, p.replication.Address(), p.settings)
 	return p
 }
 
-// listen makes a link that ends with the test.
-func listen(t testing.TB, target string) *link.Link {
+// Link makes a link to an address that ends with the test.
+func Link(t testing.TB, target string) *link.Link {
 	t.Helper()
 	l, err := link.Listen(target, link.Options{})
 	if err != nil {

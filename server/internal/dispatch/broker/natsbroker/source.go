@@ -84,7 +84,9 @@ func (s *Source) Receive(ctx context.Context) ([]*broker.Delivery, error) {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case err != nil:
-		return nil, fmt.Errorf("nats: stream %s: %w", s.topic, s.drop(err))
+		err = s.why(err)
+		s.drop()
+		return nil, fmt.Errorf("nats: stream %s: %w", s.topic, err)
 	}
 	return nil, nil
 }
@@ -155,12 +157,21 @@ func (s *Source) durable(ctx context.Context, js jetstream.JetStream) (jetstream
 	return c, nil
 }
 
-// drop gives up the connection, and returns why. What was received on it comes again.
-func (s *Source) drop(err error) error {
+// why is [why] of the connection that there is.
+func (s *Source) why(err error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.conn == nil {
+		return err
+	}
+	return why(s.conn, err)
+}
+
+// drop gives up the connection. What was received on it comes again.
+func (s *Source) drop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.conn != nil {
-		err = why(s.conn, err)
 		s.conn.Close()
 	}
 	for e := range s.open {
@@ -168,7 +179,6 @@ func (s *Source) drop(err error) error {
 	}
 	s.conn, s.consumer, s.lag = nil, nil, -1
 	s.open = map[*entry]struct{}{}
-	return err
 }
 
 // fetch takes the messages that are there, or waits for one.
@@ -315,7 +325,7 @@ func (s *Source) Close() error {
 			err = fmt.Errorf("nats: the last acknowledgements may not have arrived: %w", err)
 		}
 	}
-	_ = s.drop(nil)
+	s.drop()
 	s.beating.Wait()
 	return errors.Join(err, s.client.Close())
 }
