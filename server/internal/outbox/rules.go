@@ -15,7 +15,7 @@ type rules struct {
 	Least    *float64 `json:"min,omitempty"`
 	Most     *float64 `json:"max,omitempty"`
 	Needs    bool     `json:"n,omitempty"` // it may not be empty
-	Bytes    int      `json:"l,omitempty"` // at most; more bytes than characters are never fewer
+	Bytes    int      `json:"l,omitempty"` // at most; a text has no fewer bytes than characters
 	Pattern  string   `json:"p,omitempty"`
 	Says     string   `json:"s,omitempty"` // of what does not match
 	Count    int      `json:"c,omitempty"` // of a list or an object, at most
